@@ -10,15 +10,15 @@ export function cancelledRun(signal: AbortSignal | undefined): HoldfastError {
   return new HoldfastError("run_cancelled", "the run was cancelled", { cause: signal?.reason });
 }
 
-// Errors are marked, not wrapped: their codes and messages stay.
+// Errors are marked, not wrapped, so that they keep their codes and messages.
 const sources = new WeakMap<object, string>();
 
-/** Names the function of the agent that threw an error, as in "beforeModel of agent support". */
+/** Names the agent's function that threw an error, as in "beforeModel of agent support". */
 export function sourceOf(thrown: unknown): string | undefined {
   return typeof thrown === "object" && thrown !== null ? sources.get(thrown) : undefined;
 }
 
-/** Describes an error that a function of the agent threw. */
+/** Describes an error that one of the agent's functions threw. */
 export function sourceThrown(thrown: unknown): Thrown | undefined {
   const source = sourceOf(thrown);
   return source === undefined ? undefined : describeThrown(thrown, source);
@@ -31,7 +31,7 @@ export function marked(thrown: unknown, name: string, agent: string): object {
   return error;
 }
 
-/** Returns the value of the first callback that returns one. `name` is the name of the callbacks. */
+/** Returns the value from the first callback that returns one. `name` is the callbacks' name. */
 export async function firstValue<Args extends unknown[], T>(
   name: keyof Callbacks,
   callbacks: ((...args: Args) => T) | ((...args: Args) => T)[] | undefined,
@@ -56,20 +56,20 @@ export async function orAborted<T>(signal: AbortSignal, work: T): Promise<Awaite
   return unlessAborted(signal, work as Promise<Awaited<T>>, () => cancelledRun(signal));
 }
 
-/** Converts an agent's words to items. `what` names the callback in a refusal of invalid values. */
+/** Converts an agent's message to items. If a value is invalid, the error names the callback with `what`. */
 export function toItems(said: Said, what: string): Item[] {
   if (typeof said !== "string") return checkedItems(said, what);
   return [{ type: "message", role: "assistant", content: [{ type: "output_text", text: said }] }];
 }
 
-/** Converts a callback's value to an answer of the model. */
+/** Converts a callback's value to a model answer. */
 export function toResponse(value: Said | ModelResponse, what: string): ModelResponse {
   if (typeof value === "string" || Array.isArray(value)) return { output: toItems(value, what), status: "completed" };
   checkedItems((Object(value) as Partial<ModelResponse>).output, what);
   return value;
 }
 
-/** Checks a callback's items: the log keeps them, and every later turn reads them. */
+/** Checks a callback's items, because the log keeps them and every later turn reads them. */
 function checkedItems(items: unknown, what: string): Item[] {
   const fault = faultInItems(items);
   if (fault === undefined) return items as Item[];

@@ -1,14 +1,14 @@
-// createChannel(): passes values from running code to the reader of a generator. A writer waits for the reader.
+// createChannel(): passes values from running code to a generator's reader. A writer waits for the reader.
 
 export function createChannel<T>() {
-  /** An entry without a value waits until all before it are taken. */
+  /** An entry without a value waits until all earlier entries are taken. */
   const waiting: { value?: T; taken: () => void }[] = [];
   let wake = (): void => undefined;
   let closed = false;
-  /** Releases the writer of the value that the reader has now. */
+  /** Releases the writer of the value that the reader currently has. */
   let current = (): void => undefined;
   return {
-    /** Resolves when the reader has taken the value and asks for the next; at once after `close`. */
+    /** Resolves when the reader has taken the value and asks for the next one; resolves immediately after `close`. */
     put(value: T): Promise<void> {
       if (closed) return Promise.resolve();
       return new Promise((taken) => {
@@ -42,7 +42,7 @@ export function createChannel<T>() {
           try {
             if ("value" in next) yield next.value as T;
           } finally {
-            // Runs even if the reader stops here: the writer must not wait forever.
+            // Runs even if the reader stops here, because the writer must not wait forever.
             next.taken();
           }
         } else if (done) return;

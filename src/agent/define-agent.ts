@@ -20,22 +20,24 @@ import { replayConversation } from "./replay.ts";
 export interface AgentOptions<Tools> {
   /** Letters, digits, `-` and `_`. */
   name: string;
-  /** Read by other agents, which can transfer to it. Default: empty. */
+  /** Read by other agents that can transfer to it. Default: empty. */
   description?: string;
-  /** Instructs the model. `{key}` is replaced by a key of the state; `{user:name?}` may be missing. Default: none. */
+  /**
+   * Instructs the model. `{key}` is replaced by the value of a state key; `{user:name?}` may be missing. Default: none.
+   */
   instruction?: string | ((context: ReadonlyAgentContext) => string | Promise<string>);
   model: Model;
-  /** Functions with a schema, made with `tool`, and other agents. Default: none. */
+  /** Functions with a schema, created with `tool`, and other agents. Default: none. */
   tools?: Tools;
-  /** Tools of environments and servers. Default: none. */
+  /** Tools from environments and servers. Default: none. */
   toolsets?: Toolset[];
-  /** Agents to which it can transfer the conversation. Default: none. */
+  /** Agents that it can transfer the conversation to. Default: none. */
   agents?: Agent[];
   /** Functions around its steps. Default: none. */
   callbacks?: Callbacks;
-  /** The key of the state for its last text. Default: it is not kept. */
+  /** The state key that stores its last text. Default: the text is not stored. */
   outputKey?: string;
-  /** Limits of one run. Default: 100 steps and 3 empty answers in a row. */
+  /** Limits for one run. Default: 100 steps and 3 empty answers in a row. */
   limits?: AgentLimits;
 }
 
@@ -113,7 +115,7 @@ export interface CompositionOptions {
 }
 
 /**
- * Runs agents one after the other, until a tool of one escalates. Each sees the answers of the agents before it.
+ * Runs agents one after another, until one of their tools escalates. Each sees the answers from the agents before it.
  *
  * @example
  * const report = sequence({ name: "report", agents: [researcher, writer] });
@@ -121,7 +123,7 @@ export interface CompositionOptions {
 export const sequence = (options: CompositionOptions): Composition => composed("sequence", options);
 
 /**
- * Runs a sequence of agents again and again, until a tool of one escalates, at most `times` times.
+ * Runs a sequence of agents repeatedly, until one of their tools escalates, at most `times` times.
  *
  * @example
  * const draft = loop({ name: "draft", agents: [writer, critic], times: 3 });
@@ -132,8 +134,8 @@ export function loop({ times, ...options }: CompositionOptions & { times: number
 }
 
 /**
- * Runs agents side by side. None sees the answers of the others; an agent after them sees all. Their writes of the same
- * key are merged, or refused with both writers named.
+ * Runs agents in parallel. They do not see each other's answers; an agent that follows them sees all answers. If they
+ * write the same key, the writes are merged, or refused with both writers named.
  *
  * @example
  * const opinions = parallel({ name: "opinions", agents: [optimist, pessimist] });
@@ -149,7 +151,7 @@ function composed(kind: Composition["kind"], options: CompositionOptions, times 
   return { kind, name, description, agents, callbacks, times, [replaying]: replay };
 }
 
-/** A method, so that an agent copied with another model replays with that one. */
+/** A method, so that a copy of the agent with a different model replays with that model. */
 function replay(this: Agent, ...given: Parameters<Replayable[typeof replaying]>): Promise<Replayed> {
   return replayConversation(this, ...given);
 }

@@ -1,4 +1,4 @@
-// Compares recorded events with those of a replay, and describes them in messages.
+// Compares recorded events with the events of a replay, and describes them in messages.
 import type { Delta } from "../core/delta.ts";
 import type { Event } from "../core/event.ts";
 import { showJson } from "../core/ellipsis.ts";
@@ -9,13 +9,13 @@ export interface Difference {
   same: false;
   /** The version of the first event that differs. */
   version: number;
-  /** The recorded and the replayed value: of the first field that differs, or the whole event. */
+  /** The recorded and the replayed value, either for the first field that differs or for the whole event. */
   expected: unknown;
   actual: unknown;
   message: string;
 }
 
-/** Times, ids of a run, usage of a model's server, log lines, and effects of concurrent writers. */
+/** Not compared: times, ids of a run, usage from a model's server, log lines, and effects of concurrent writers. */
 const notCompared = new Set([
   "at",
   "version",
@@ -35,7 +35,7 @@ const notCompared = new Set([
   "refused",
 ]);
 
-/** Returns the compared fields of an event, without its changes of the state. */
+/** Returns an event's fields to compare, without its changes to the state. */
 export function comparableFields(event: Partial<Event>): Json {
   const fields = Object.entries(event).filter(([field]) => !notCompared.has(field));
   return copyJson(
@@ -46,7 +46,7 @@ export function comparableFields(event: Partial<Event>): Json {
 }
 
 function comparable(field: string, value: unknown): unknown {
-  // The model's name is ignored: only whether a model was asked counts.
+  // The model's name is ignored. It only matters whether a model was asked.
   if (field === "model") return true;
   const { code, message } = Object(value) as { code?: unknown; message?: unknown };
   if (field !== "error" || code !== "callback_failed" || typeof message !== "string") return value;
@@ -57,7 +57,7 @@ function comparable(field: string, value: unknown): unknown {
   };
 }
 
-/** Returns a change of the state without the keys that locate an episode. */
+/** Returns a state change without the keys that locate an episode. */
 export function comparableDelta(delta: Delta = []): Delta {
   return delta.flatMap((operation) => {
     const [, key = ""] = operation.path.split("/");
@@ -71,7 +71,7 @@ function withoutHandles(state: Json): Json {
   return Object.fromEntries(Object.entries(Object(state) as object).filter(([key]) => !isHandle(key))) as Json;
 }
 
-/** Describes the first difference of two events for a message. */
+/** Describes the first difference between two events for a message. */
 export function inWords({ pointer, values: [expected, actual] }: NonNullable<ReturnType<typeof firstDifference>>) {
   return `${pointer} was ${showJson(expected, 300)}, and is ${showJson(actual, 300)}`;
 }

@@ -1,4 +1,5 @@
-// environmentTools(): the tools of an environment, in process, for an agent. Each conversation plays one episode.
+// environmentTools(): gives an agent the tools of an environment in the same process. Each conversation plays one
+// episode.
 import type { AgentContext, Toolset } from "../core/agent.ts";
 import { HoldfastError, unlessCoded } from "../core/errors.ts";
 import type { Json } from "../core/json.ts";
@@ -7,17 +8,18 @@ import { derivedId, whenDecided } from "./episodes.ts";
 import { toolSchema } from "./list-tools.ts";
 
 export interface EnvironmentToolsOptions {
-  /** Returns the task of the episode, at the first call. By default the agent's state key `task`. */
+  /** Returns the episode's task, at the first call. Default: the agent's state key `task`. */
   task?: (context: AgentContext) => unknown;
 }
 
 /**
- * Returns the tools of an environment. The first call of a conversation opens a session of the environment, and seeds it
- * if there is a task. Its id is in the agent's state under `environment:NAME`, for a later verify.
+ * Returns an environment's tools. A conversation's first call opens an environment session, and seeds it if there is a
+ * task. The session's id is stored in the agent's state under `environment:NAME`, for a later verify.
  *
- * A call is applied once, even if the run is interrupted and resumed. The id of the session follows from the conversation
- * and the invocation that opened it, and every call has an id of its own. A rewind of the conversation does not rewind the
- * environment: its calls stay made. If the invocation that opened the session is undone, the next one opens another.
+ * A call is applied once, even if the run is interrupted and resumed. The session's id is derived from the conversation
+ * and from the invocation that opened it, and every call has its own id. Rewinding the conversation does not rewind the
+ * environment: calls that were made stay in effect. If the invocation that opened the session is undone, the next one
+ * opens a new session.
  *
  * @example
  * const episodes = createSessions({ environment, store });
@@ -30,7 +32,7 @@ export function environmentTools(sessions: Sessions, options: EnvironmentToolsOp
   const { task: taskOf = ({ state }) => state["task"] as unknown } = options;
   const key = `environment:${environment.name}`;
   const schemas = [...environment.definitions].map(([name, definition]) => toolSchema(name, definition));
-  /** Sessions that are being opened: the calls of one answer are concurrent. */
+  /** Sessions that are being opened. The calls in one answer are concurrent, so they share the opening. */
   const opening = new Map<string, Promise<unknown>>();
 
   async function findSession(context: AgentContext): Promise<string> {
@@ -43,7 +45,7 @@ export function environmentTools(sessions: Sessions, options: EnvironmentToolsOp
       opening.set(id, opened);
     }
     await opened;
-    // An update, because all calls of one answer set it.
+    // Uses an update, because all calls in one answer set this key.
     context.update(key, () => id);
     return id;
   }
@@ -51,7 +53,7 @@ export function environmentTools(sessions: Sessions, options: EnvironmentToolsOp
   async function open(id: string, context: AgentContext): Promise<void> {
     const task = await taskOf(context);
     const opened = sessions.open({ session: id, ...(task !== undefined && { task: plain(task) }) });
-    // It may exist: the run was interrupted after it was opened.
+    // The session may already exist, if the run was interrupted after opening it.
     await opened.catch(unlessCoded("session_exists"));
   }
 
@@ -63,14 +65,14 @@ export function environmentTools(sessions: Sessions, options: EnvironmentToolsOp
       const answer = await whenDecided(signal, () => sessions.call(session, tool, input, { call: once, signal }));
       if (answer.ok) return answer.output as Json;
       const { code, message, detail } = answer.error;
-      // The log of the episode has the stack.
+      // The episode's log has the stack trace.
       const { stack: _, ...cause } = answer.thrown ?? {};
       throw new HoldfastError(code, message, { detail: { ...Object(detail) }, ...(answer.thrown && { cause }) });
     },
   };
 }
 
-/** Copies a task, because the values of a draft are not plain objects. */
+/** Copies a task, because a draft's values are not plain objects. */
 function plain(task: unknown): unknown {
   return JSON.parse(JSON.stringify(task)) as unknown;
 }

@@ -1,11 +1,11 @@
-// Shared by toolsets that play an episode elsewhere: its key in the state, derived ids, and waiting for a decision.
+// Shared by toolsets that play an episode elsewhere: its state key, derived ids, and waiting for a decision.
 import { hash } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { isHoldfastError } from "../core/errors.ts";
 
 const prefixes = ["environment:", "gym:", "mcp:"];
 
-/** Tells whether a key of an agent's state locates an episode. Its value differs in every session and replay. */
+/** Returns whether a key in an agent's state locates an episode. Its value differs in every session and replay. */
 export function isHandle(key: string): boolean {
   return prefixes.some((prefix) => key.startsWith(prefix));
 }
@@ -15,7 +15,10 @@ export function derivedId(...parts: string[]): string {
   return hash("sha256", JSON.stringify(parts), "base64url").slice(0, 32);
 }
 
-/** Repeats a call while it is in progress: an external call running at a crash counts as running until its timeout. */
+/**
+ * Repeats a call while it is in progress. If an external call was running at a crash, it counts as running until its
+ * timeout.
+ */
 export async function whenDecided<T>(signal: AbortSignal, call: () => Promise<T>): Promise<T> {
   for (;;) {
     try {

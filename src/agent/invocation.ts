@@ -1,5 +1,5 @@
-// createInvocation(): one user turn, run to its end. It provides steps with the state, commits their results, and finds
-// the steps that an interrupted run has committed.
+// createInvocation(): one user turn, run to its end. It gives steps their state, commits their results, and finds the
+// steps that an interrupted run has already committed.
 import type { AgentContext, ReadonlyAgentContext } from "../core/agent.ts";
 import type { ChangedBy, Entered, NewAgentEvent, StepChange } from "../core/agent-sessions.ts";
 import { splitDelta, type AgentState } from "../core/shared-state.ts";
@@ -15,7 +15,7 @@ import { cancelledRun, sourceOf, sourceThrown } from "./callbacks.ts";
 import type { Family } from "./transfer.ts";
 import type { Place, World } from "./world.ts";
 
-/** A piece of a running answer. Never committed. */
+/** A piece of an answer in progress. Never committed. */
 export interface PartialEvent {
   type: "partial";
   invocation: string;
@@ -44,7 +44,7 @@ export interface InvocationOptions {
 
 export type Invocation = ReturnType<typeof createInvocation>;
 
-/** The types of events of finished steps, which are not repeated. */
+/** The event types that mark finished steps, which are not repeated. */
 type Recorded = Exclude<AgentEvent["type"], "invocation.began" | "agent.failed">;
 
 export function createInvocation(options: InvocationOptions) {
@@ -54,7 +54,7 @@ export function createInvocation(options: InvocationOptions) {
   let merged: { of: AgentState; with: AgentState; state: AgentState } | undefined;
   const recorded = options.isContinued ? recordedSteps(entered.steps) : new Map<string, NumberedEvent[]>();
 
-  /** Returns a state with temporary keys: the same object until one of them changes. */
+  /** Returns a state with temporary keys. It is the same object until one of those keys changes. */
   function withTemporary(stored: AgentState): AgentState {
     if (merged?.of !== stored || merged.with !== temporary) {
       merged = { of: stored, with: temporary, state: { ...stored, ...temporary } };
@@ -65,8 +65,8 @@ export function createInvocation(options: InvocationOptions) {
   const state = (): AgentState => withTemporary(entered.state);
 
   /**
-   * Commits an event with the writes of its step, merged into the current state. `fieldsOf` returns the fields that
-   * depend on the merge; without it, refused writes fail the step.
+   * Commits an event with its step's writes, merged into the current state. `fieldsOf` returns the fields that depend
+   * on the merge. Without it, the step fails if a write is refused.
    */
   async function commit<E extends NewAgentEvent>(
     event: E,
@@ -75,11 +75,11 @@ export function createInvocation(options: InvocationOptions) {
   ): Promise<EventOf<E["type"]> & { version: number }> {
     let before: AgentState | undefined;
     const committing = commitTo(entered, event, (stored, changedBy) => {
-      // This runs again if another writer was faster: restore the temporary keys.
+      // This runs again if another writer committed first, so restore the temporary keys.
       before ??= temporary;
       temporary = before;
       const placed = working?.placeOn(withTemporary(stored)) ?? nothingPlaced;
-      // It may have waited, and a cancelled run commits nothing.
+      // The commit may have waited, and a cancelled run commits nothing.
       if (signal.aborted) throw cancelledRun(signal);
       const conflict: Conflict = (path) => conflictAt(path, event, changedBy, entered.steps);
       const [refused] = placed.refused;
@@ -96,7 +96,7 @@ export function createInvocation(options: InvocationOptions) {
       temporary = before ?? temporary;
       throw thrown;
     });
-    // With an immediate store and model, nothing else in the process would run.
+    // With a synchronous store and model, nothing else in the process could run without this pause.
     if (++commits % 16 === 0) await new Promise((resolve) => setImmediate(resolve));
     await put(committed);
     return committed as unknown as EventOf<E["type"]> & { version: number };
@@ -113,12 +113,12 @@ export function createInvocation(options: InvocationOptions) {
     world,
     taken,
     state,
-    /** Returns the state for the writes of a step. */
+    /** Returns the state that collects a step's writes. */
     working: (): WorkingState => new WorkingState(state()),
     commit,
     /** Makes sure, before an effect, that no other process has taken the turn over. */
     assertHeld: (): Promise<void> | undefined => entered.assertHeld()?.catch(failCommit),
-    /** Returns the context of a callback. */
+    /** Returns the context for a callback. */
     context({ agent }: Place, draft: StepDraft): AgentContext {
       const { session, user } = entered;
       return Object.freeze({
@@ -139,7 +139,7 @@ export function createInvocation(options: InvocationOptions) {
       const shown = readOnly<AgentState>(state() as Json);
       return Object.freeze({ agent, session, user, invocation: id, signal, stored, state: shown });
     },
-    /** Returns the next step of a run, if it was committed before the run was interrupted. */
+    /** Returns a run's next step, if it was committed before the run was interrupted. */
     next<Type extends Recorded>({ path }: Place, ...types: Type[]): (EventOf<Type> & { version: number }) | undefined {
       const steps = recorded.get(path);
       const event = steps?.[0];
@@ -150,10 +150,10 @@ export function createInvocation(options: InvocationOptions) {
     piece(place: Place, piece: Piece): void {
       drop({ type: "partial", invocation: id, agent: place.agent, path: place.path, piece });
     },
-    /** Commits the failure of a step. Throws the error that ends the run. */
+    /** Commits a step's failure. Throws the error that ends the run. */
     async fail(place: Place, step: EventOf<"agent.failed">["step"], thrown: unknown): Promise<never> {
       if (signal.aborted) throw cancelledRun(signal);
-      // Nothing more can be committed, or everything was.
+      // Either nothing more can be committed, or everything already was.
       if (thrown instanceof Failed || isOfCommit(thrown)) throw thrown;
       const error = toError(thrown, step);
       const { code, message } = error;
@@ -172,7 +172,7 @@ export function createInvocation(options: InvocationOptions) {
 
 const nothingPlaced: Placed = { delta: [], overwrote: [], refused: [], failed: new Map() };
 
-/** Creates the refusal of a write to a value that others changed too. */
+/** Creates the refusal for a write to a value that others changed too. */
 export type Conflict = (path: string) => HoldfastError;
 
 function conflictAt(
@@ -206,20 +206,20 @@ export class Failed {
   }
 }
 
-/** Returns the common fields of an agent's events. */
+/** Returns the fields that all of an agent's events have. */
 export function placed({ agent, path, branch }: Place, invocation: string) {
   return { invocation, agent, path, ...(branch !== undefined && { branch }) };
 }
 
-// Marked, because their codes are not unique: tools and callbacks may use sessions and stores of their own.
+// Marked, because their codes are not unique: tools and callbacks may use their own sessions and stores.
 const ofCommit = new WeakSet<object>();
 
-/** Tells whether a step failed because the conversation could not be written. */
+/** Returns whether a step failed because the conversation could not be written. */
 export function isOfCommit(thrown: unknown): boolean {
   return typeof thrown === "object" && thrown !== null && ofCommit.has(thrown);
 }
 
-/** Commits, and marks a failure as one of the commit, unless the change itself failed. */
+/** Commits, and marks a failure as a commit failure, unless the change itself failed. */
 async function commitTo(entered: Entered, event: NewAgentEvent, change: Parameters<Entered["commit"]>[1]) {
   let ofChange: unknown;
   try {
@@ -242,7 +242,7 @@ function failCommit(thrown: unknown): never {
   throw thrown;
 }
 
-/** Any other error was thrown by a callback. Only tools can refuse. */
+/** A callback threw any other error. Only tools can refuse. */
 function toError(thrown: unknown, step: string): HoldfastError {
   if (isHoldfastError(thrown) && !isRefusal(thrown)) return thrown;
   const callback = sourceOf(thrown) ?? `the step ${step}`;

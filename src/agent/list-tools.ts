@@ -1,4 +1,4 @@
-// Lists the tools of an agent for people: its own, and those of its toolsets.
+// Lists an agent's tools for people: its own tools and those in its toolsets.
 import { agentSchema, type Agent, type ReadonlyAgentContext } from "../core/agent.ts";
 import type { ToolDefinition } from "../core/environment.ts";
 import type { ToolSchema } from "../core/model.ts";
@@ -16,7 +16,7 @@ export function ownTools(agent: Agent): ToolSchema[] {
   return tools.map(([name, made]) => ("run" in made ? toolSchema(name, made) : agentSchema(name, made)));
 }
 
-/** Returns the schemas of toolsets, as a new conversation would see them. Leaves out a toolset that cannot be reached. */
+/** Returns the schemas in toolsets, as a new conversation would see them. Omits a toolset that cannot be reached. */
 export async function toolsetTools(agent: Agent, signal: AbortSignal): Promise<ToolSchema[]> {
   const context: ReadonlyAgentContext = {
     state: {},

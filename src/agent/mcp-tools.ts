@@ -1,4 +1,4 @@
-// mcpTools(): tools for an agent from an MCP server, over HTTP or as a child process.
+// mcpTools(): gives an agent the tools of an MCP server, over HTTP or as a child process.
 import type { AgentContext, Toolset } from "../core/agent.ts";
 import { HoldfastError, invalidOption, isHoldfastError } from "../core/errors.ts";
 import { copyJson, isObject, type Json } from "../core/json.ts";
@@ -9,11 +9,12 @@ import { createProcessServer } from "./mcp/process.ts";
 import { resultOf, type Greeting, type RpcCall } from "./mcp/rpc.ts";
 
 interface AnyMcpOptions {
-  /** Milliseconds until a call must be answered. Default: ten minutes. */
+  /** Milliseconds within which a call must be answered. Default: ten minutes. */
   timeout?: number | undefined;
   /**
-   * "external", the default: a call that was interrupted is never sent again, and the model reads `outcome_unknown`. "once": the
-   * server applies a call once by `_meta["dev.holdfast/call"]`, as Holdfast's do, so an interrupted call is sent again.
+   * "external", the default: an interrupted call is never sent again, and the model reads `outcome_unknown`. "once": an
+   * interrupted call is sent again. This requires a server that applies each `_meta["dev.holdfast/call"]` only once, as
+   * Holdfast's servers do.
    */
   effects?: "external" | "once" | undefined;
 }
@@ -22,36 +23,37 @@ export type McpToolsOptions = AnyMcpOptions &
   (
     | {
         url: string;
-        /** Sent with every request, such as those of a session's `mcp`. */
+        /** Headers to send with every request, such as the headers in a session's `mcp`. */
         headers?: { [name: string]: string } | undefined;
       }
     | {
         command: string;
         args?: readonly string[] | undefined;
-        /** Added to the environment variables of this process. */
+        /** Added to this process's environment variables. */
         env?: { [name: string]: string } | undefined;
         cwd?: string | undefined;
       }
   );
 
-/** Tools of an MCP server. */
+/** The tools of an MCP server. */
 export interface McpTools extends Toolset {
-  /** Ends the child process of the server, if it has one. */
+  /** Ends the server's child process, if it has one. */
   close(): Promise<void>;
 }
 
 const defaultTimeout = 600_000;
-/** Milliseconds to greet a server or to list its tools. */
+/** Milliseconds allowed to greet a server or to list its tools. */
 const quick = 60_000;
-/** Maximum number of sessions kept in memory until they are in the state of their conversation. */
+/** Maximum number of sessions kept in memory until they are stored in their conversation's state. */
 const mostGreetings = 10_000;
-/** Maximum number of pages of a list of tools. */
+/** Maximum number of pages in a list of tools. */
 const mostPages = 100;
 
 /**
- * Returns the tools of an MCP server of either era. Over HTTP each conversation has a session of its own on the server: its id is
- * in the agent's state under `mcp:URL`, so that it continues after a crash. A server that has forgotten it is greeted again. A child
- * process is shared by all conversations, and is started again after it exits.
+ * Returns the tools of an MCP server of either era. Over HTTP, each conversation has its own session on the server. The
+ * session's id is stored in the agent's state under `mcp:URL`, so that it continues after a crash. A server that has
+ * forgotten the session is greeted again. A child process is shared by all conversations, and is restarted after it
+ * exits.
  *
  * @example
  * const agent = defineAgent({ name: "player", model, toolsets: [mcpTools({ url: "http://localhost:8080/mcp" })] });
@@ -65,7 +67,7 @@ export function mcpTools(options: McpToolsOptions): McpTools {
   const isHttp = "url" in options;
   const server = isHttp ? createHttpServer(options.url, options.headers ?? {}) : createProcessServer(options);
   const key = isHttp ? `mcp:${options.url}` : `mcp:${options.command}`;
-  /** Greetings that are not in the state of a conversation yet, by conversation. A process has one. */
+  /** Greetings that are not in a conversation's state yet, by conversation. A child process has only one. */
   const greetings = new Map<string, Promise<Greeting>>();
 
   function greet(place: string, signal: AbortSignal): Promise<Greeting> {
@@ -79,12 +81,15 @@ export function mcpTools(options: McpToolsOptions): McpTools {
     return greeting;
   }
 
-  /** Sends a request. If the server has forgotten its client, greets it again and repeats the request, which it has not seen. */
+  /**
+   * Sends a request. If the server has forgotten its client, greets it again and repeats the request, which it has not
+   * processed.
+   */
   async function ask(place: string, stored: Greeting | undefined, call: RpcCall & { signal: AbortSignal }) {
     let greeting = stored ?? (await greet(place, call.signal));
     let reply = await server.request(greeting, call);
     if (!reply) {
-      // Another call may have greeted it again.
+      // A different call may already have greeted it again.
       const known = await greetings.get(place)?.catch(() => undefined);
       const isStale = known === greeting || (known?.session !== undefined && known.session === greeting.session);
       if (isStale) greetings.delete(place);
@@ -128,13 +133,13 @@ export function mcpTools(options: McpToolsOptions): McpTools {
     close: () => server.close(),
   };
 
-  /** Stores the session in the conversation. An update, because all calls of one answer set it. */
+  /** Stores the session in the conversation. Uses an update, because all calls in one answer set it. */
   function remember(context: AgentContext, greeting: Greeting): void {
     context.update(key, () => ({ ...greeting }));
   }
 }
 
-/** Says that a call may have taken effect, if its answer was lost. */
+/** Adds to the error that the call may have taken effect, if its answer was lost. */
 function orUnknown(thrown: unknown): never {
   if (!isHoldfastError(thrown) || thrown.detail["isSent"] !== true) throw thrown;
   const message = `${thrown.message}; the call may or may not have taken effect`;
@@ -152,7 +157,7 @@ function toSchema(tool: { name: string; description?: unknown; inputSchema?: unk
   };
 }
 
-/** Returns the output of a call: structured content, one text, or all contents. Throws the text of a failed call. */
+/** Returns a call's output: structured content, one text, or all contents. If the call failed, throws its text. */
 function toOutput({ content, structuredContent, isError }: { [key: string]: unknown }): Json {
   const parts = Array.isArray(content) ? (content as { type?: unknown; text?: unknown }[]) : [];
   const isText = parts.every(({ type, text }) => type === "text" && typeof text === "string");

@@ -44,7 +44,7 @@ export async function askModel(
       answer = await askWithCallbacks(ask, agent, context, request, signal, amend);
     } else answer = { response: toResponse(instead, "beforeModel") };
     const { response, ...about } = answer;
-    // A model that ignores the signal may answer after the cancellation.
+    // A model that ignores the signal may answer after the run was cancelled.
     if (signal.aborted) throw cancelledRun(signal);
     const { output, usage, ...rest } = copyJson(response, "the model's answer", "drop") as unknown as ModelResponse;
     const text = answerText(output);
@@ -104,7 +104,7 @@ async function askWithCallbacks(
     return after === undefined ? asked : toResponse(after, "afterModel");
   });
   const isSame = equalJson(before, copyJson(answer.response, "the model's answer", "drop"));
-  // A failure is replayed from its own record.
+  // A failure is replayed from its own recorded event.
   if (!isSame && !answer.failure) answer.raw = before as { [field: string]: Json };
   return answer;
 }
@@ -120,7 +120,7 @@ async function buildRequest(
     typeof instruction === "string"
       ? fillInstruction(instruction, invocation.state())
       : await askInstruction(instruction, invocation.readonlyContext(place));
-  // A copy: a callback may change this request, but not the next one.
+  // A copy: a callback may change this request without affecting the next one.
   const own = agent.callbacks.beforeModel === undefined ? [...tools] : structuredClone(tools);
   const { agent: name, branch, alone } = place;
   const input = await itemsFor(invocation.entered, { agent: name, branch, alone });
@@ -157,13 +157,13 @@ async function askOnce(
   return { ...response, output: output as Item[] };
 }
 
-/** Returns the ids of the calls of this invocation. */
+/** Returns the ids of this invocation's calls. */
 function callIdsIn({ entered: { steps } }: Invocation): Set<string> {
   const answers = steps.filter((event) => event.type === "model.answered");
   return new Set(answers.flatMap(({ items }) => items.filter(isFunctionCall).map(({ call_id }) => call_id)));
 }
 
-/** Gives every call a unique id. Some servers send none, or repeat them, and results would be mixed up. */
+/** Gives every call a unique id. Some servers send no ids or repeat them, which would mix up results. */
 function withCallIds(output: unknown, used: Set<string>): unknown {
   if (!Array.isArray(output)) return output;
   return output.map((item: unknown) => {
@@ -177,10 +177,10 @@ function withCallIds(output: unknown, used: Set<string>): unknown {
   });
 }
 
-/** `{key}`, `{user:key}`, `{key?}`. Other braces, such as those of JSON, stay unchanged. */
+/** `{key}`, `{user:key}`, `{key?}`. Other braces, such as braces in JSON, are left as they are. */
 const reference = /\{((?:user:|app:|temp:)?[A-Za-z_][A-Za-z0-9_]*)(\?)?\}/g;
 
-/** Returns the instruction with values of the state. A missing key is an error, unless it ends with "?". */
+/** Returns the instruction with values from the state filled in. A missing key is an error, unless it ends with "?". */
 function fillInstruction(instruction: string, state: AgentState): string {
   return instruction.replaceAll(reference, (_, key: string, optional: string | undefined) => {
     const value: unknown = Object.hasOwn(state, key) ? state[key] : undefined;

@@ -1,5 +1,5 @@
-// createRecording(): the events of one recorded invocation, for a replay. It keeps new events in the recorded order,
-// compares them, and provides recorded results.
+// createRecording(): the events of one recorded invocation, for a replay. It puts new events in the recorded order,
+// compares them, and supplies recorded results.
 import type { Agent } from "../core/agent.ts";
 import type { Entered, NewAgentEvent } from "../core/agent-sessions.ts";
 import { prefixed, splitDelta, type AgentState } from "../core/shared-state.ts";
@@ -20,16 +20,16 @@ export interface RecordingOptions {
   /** The session's random seed, and the times of its events. */
   seed: number;
   at(version: number): number;
-  /** Replaces the ids of this run in a text by the recorded ones. */
+  /** Replaces this run's ids in a text with the recorded ones. */
   withRecordedIds(text: string): string;
 }
 
 export type Recording = ReturnType<typeof createRecording>;
 
-/** Outcomes that depend on time and circumstance, not on code: they are taken from the record. */
+/** Outcomes that depend on time and circumstances rather than code. They are taken from the recording. */
 const fromOutside = new Set<string>(["tool_timeout", "outcome_unknown"]);
 
-/** Milliseconds that an event of parallel agents waits for one that was recorded before it. */
+/** Milliseconds that an event from parallel agents waits for an event that was recorded before it. */
 const sideBySideTimeout = 60_000;
 
 export function createRecording({ events: all, agent, seed, at, withRecordedIds }: RecordingOptions) {
@@ -40,11 +40,11 @@ export function createRecording({ events: all, agent, seed, at, withRecordedIds 
   let next = 0;
   let difference: Difference | undefined;
   let waiting: (() => void)[] = [];
-  /** The paths of agents that failed since the run began. */
+  /** The paths of agents that have failed since the run started. */
   let failed = new Set<string>();
   let isStopped = false;
 
-  /** Tells whether the next event belongs to a failed agent: then it came from a later run. */
+  /** Returns whether the next event belongs to a failed agent, which means that a later run wrote it. */
   const isNextElsewhere = (): boolean => {
     const head = events[next];
     return head !== undefined && failed.has(readPath(head) ?? "");
@@ -71,7 +71,7 @@ export function createRecording({ events: all, agent, seed, at, withRecordedIds 
     return differ({ version, expected: recorded, actual, message: `event ${version}: ${why}` });
   }
 
-  /** Waits until all events recorded before this one have come again. */
+  /** Waits until all events recorded before this one have been replayed. */
   async function waitForTurn(event: NewAgentEvent): Promise<void> {
     for (;;) {
       if (difference || isStopped) throw over();
@@ -119,7 +119,7 @@ export function createRecording({ events: all, agent, seed, at, withRecordedIds 
     throw differ({ version, expected, actual, message: `event ${version} (${named(head)}): ${inWords(found)}` });
   }
 
-  /** Compares changes of the state. Two deltas may lead to the same state. */
+  /** Compares changes to the state. Two deltas may lead to the same state. */
   function differentChange(head: RecordedEvent, delta: Delta, state: AgentState) {
     const recorded = comparableDelta([...(head.delta ?? []), ...(head.shared ?? [])]);
     const { session: own, user, app } = splitDelta(JSON.parse(withRecordedIds(JSON.stringify(delta))) as Delta);
@@ -133,7 +133,7 @@ export function createRecording({ events: all, agent, seed, at, withRecordedIds 
     return firstDifference({ delta: recorded as Json }, { delta: now as Json });
   }
 
-  /** Stores the events of leases that come next, so that versions stay as recorded. Random numbers follow from those. */
+  /** Stores the lease events that come next, so that versions stay as recorded. Random numbers depend on versions. */
   function repeatLeases(entered: Entered): void {
     const upTo = events[next]?.version ?? Infinity;
     while (leases[0] && leases[0].version < upTo) {
@@ -143,7 +143,7 @@ export function createRecording({ events: all, agent, seed, at, withRecordedIds 
     }
   }
 
-  /** Returns the result of a call that is not made again; undefined if it is. */
+  /** Returns the recorded result for a call that is not made again; undefined if the call must be made. */
   function resultOf(
     place: Place,
     call: string,
@@ -159,7 +159,7 @@ export function createRecording({ events: all, agent, seed, at, withRecordedIds 
     }
     if (!isExternal) return undefined;
     if (found?.type === "agent.failed" && found.step === "tools") throw toError(found);
-    // Interrupted before there were results: they are never compared.
+    // The run was interrupted before there were results, so they are never compared.
     if (!found && isCut) return { output: null };
     throw over();
   }
@@ -184,7 +184,7 @@ export function createRecording({ events: all, agent, seed, at, withRecordedIds 
       const found = upcoming(path);
       const isWhole = found?.type === "model.answered" && (found.failure !== undefined || found.raw !== undefined);
       if (isWhole) return live(asked);
-      // The log has only the answer after `afterModel`. The callback runs, and its value is ignored.
+      // The log has only the answer after `afterModel`. The callback still runs, and its value is ignored.
       await live(structuredClone(asked));
       return asked;
     },
@@ -196,7 +196,7 @@ export function createRecording({ events: all, agent, seed, at, withRecordedIds 
     },
     effects({ path }, results, made) {
       if (!results.some(({ isTaken }) => isTaken)) return made;
-      // The log has no temporary keys.
+      // The log does not contain temporary keys.
       const { temp } = splitDelta(made.delta);
       const found = upcoming(path);
       if (found?.type !== "tools.answered") return { delta: temp };
@@ -223,11 +223,11 @@ export function createRecording({ events: all, agent, seed, at, withRecordedIds 
       failed = new Set();
       isStopped = false;
     },
-    /** Whether the run ended here and was continued. */
+    /** Whether the run ended at this point and was continued later. */
     get isStopped() {
       return isStopped || isNextElsewhere();
     },
-    /** The number of events that have come again. */
+    /** The number of events replayed so far. */
     get position() {
       return next;
     },
@@ -252,7 +252,7 @@ export function createRecording({ events: all, agent, seed, at, withRecordedIds 
       repeatLeases(entered);
       return Object.assign(Object.create(entered) as Entered, { commit });
     },
-    /** Reports that a recorded event did not come. */
+    /** Reports that a recorded event was not produced again. */
     ended(why: string): Difference {
       const head = events[next] as RecordedEvent;
       differAt(head, undefined, `was ${named(head)}, and ${why}`);
@@ -261,7 +261,7 @@ export function createRecording({ events: all, agent, seed, at, withRecordedIds 
   };
 }
 
-/** Ends a run at any step: a lost turn is not continued. */
+/** Ends a run at any step, because a run that has lost its turn does not continue. */
 const over = (): HoldfastError => new HoldfastError("turn_lost", "the replay ends here");
 
 const toError = ({ error }: EventOf<"agent.failed">): HoldfastError => new HoldfastError(error.code, error.message);
@@ -275,7 +275,7 @@ interface Placed {
   branch?: string;
 }
 
-/** Tells whether two events belong to parallel agents: in different branches, or as tools of one answer. */
+/** Returns whether two events belong to parallel agents, either in different branches or as tools in one answer. */
 function areSideBySide(a: Placed, b: Placed): boolean {
   const [x, y] = [`${a.branch ?? ""}/`, `${b.branch ?? ""}/`];
   const isOneLine = a.branch === undefined || b.branch === undefined || x.startsWith(y) || y.startsWith(x);
@@ -286,7 +286,7 @@ function areSideBySide(a: Placed, b: Placed): boolean {
   return at > 0 && others[at] !== undefined && readCall(calls[at]) !== readCall(others[at]);
 }
 
-/** Returns the names of all agents that can run, including tools. */
+/** Returns the names of all agents that can run, including agents used as tools. */
 function namesIn(agent: Agent, names = new Set<string>()): Set<string> {
   names.add(agent.name);
   const tools = agent.kind === "model" ? [...agent.tools.values()].filter((made) => !("run" in made)) : [];

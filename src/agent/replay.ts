@@ -1,4 +1,5 @@
-// Replays conversations: runs a saved one again on its recorded model answers, and names the first event that differs.
+// Replays conversations: runs a saved one again with its recorded model answers, and names the first event that
+// differs.
 import type { Agent } from "../core/agent.ts";
 import type { Entered } from "../core/agent-sessions.ts";
 import type { Conversations, Replayed, SavedConversation } from "../core/sessions.ts";
@@ -11,7 +12,7 @@ import { comparableDelta, inWords, named, type Difference } from "./difference.t
 import { createRecording, type RecordedEvent, type Recording } from "./recording.ts";
 import { runWith } from "./run.ts";
 
-/** Replays a saved conversation with its agent, for the verb of the engine. */
+/** Replays a saved conversation with its agent. The engine's `replay` calls it. */
 export async function replayConversation(
   agent: Agent,
   saved: SavedConversation,
@@ -26,18 +27,19 @@ export async function replayConversation(
 const toJson = (value: unknown): Json => (value === undefined ? null : copyJson(value, "the event", "drop"));
 
 /**
- * Runs a saved session again, with its agent, in `sessions`: a new engine on a new store in memory. Messages, answers of
- * models and their failures come from the record; rewinds are repeated; callbacks and tools run. Every event must equal
- * the recorded one, except for times, ids of sessions and invocations, and names and usage of models.
+ * Runs a saved session again with its agent in `sessions`, a new engine on a new in-memory store. Messages, models'
+ * answers and their failures come from the recording. Rewinds are repeated, and callbacks and tools run. Every event
+ * must equal the recorded one, except for times, ids of sessions and invocations, and names and usage of models.
  *
- * Also taken from the record: the results and changes of tools with `effects: "external"`, without running them or their
- * callbacks; and decisions of a clock: timeouts, the limit of seconds, unknown outcomes. Logs of older versions have only
- * the answer after `afterModel`: then its value is ignored. Events of parallel agents come in the recorded order. An
- * invocation that failed and was continued does so again. An interrupted one ends at the same event.
+ * Results and changes of tools with `effects: "external"` also come from the recording, and neither the tools nor their
+ * callbacks run. So do decisions that depend on a clock: timeouts, the limit of seconds, unknown outcomes. Logs from
+ * older versions have only the answer after `afterModel`, so the callback's value is ignored. Events of parallel agents
+ * come in the recorded order. An invocation that failed and was continued does so again. An interrupted one ends at the
+ * same event.
  *
- * Unknown, so code that reads it may differ: `temp:` state given with a message or lost in a crash; state that others
- * shared; and the order of reads and writes of parallel agents. Shared state starts as saved, without the additions of
- * the session itself.
+ * Some inputs are unknown, so code that reads them may behave differently. These are `temp:` state that
+ * came with a message or was lost in a crash, and state that others shared. The order in which parallel agents read and
+ * write is unknown too. Shared state starts as saved, without the session's own additions.
  */
 export async function replaySession(
   agent: Agent,
@@ -82,7 +84,7 @@ export async function replaySession(
   return { same: true, events: events.length };
 }
 
-/** Returns the events of the invocation that begins there. While it runs, nothing else is committed to its session. */
+/** Returns the events of the invocation that starts there. While it runs, nothing else is committed to its session. */
 function invocationAt(events: NumberedEvent[], index: number): RecordedEvent[] {
   const end = events.findIndex(
     ({ type }, at) => at > index && (type === "invocation.began" || type.startsWith("session.")),
@@ -127,7 +129,7 @@ async function replayInvocation(
     }
     if (recording.difference) return recording.difference;
     if (recording.isDone) return undefined;
-    // A failed run was continued.
+    // A failed run was continued here.
     if (!(isFailed || recording.isStopped) || recording.position === position) return recording.ended(why);
   }
 }
@@ -179,8 +181,8 @@ async function updateAgain(event: EventOf<"session.updated">, sessions: Conversa
 }
 
 /**
- * Returns the shared state at the start of the session, as far as it is known: the saved state without the session's
- * additions. Replaced values stay as saved, because the earlier ones were not recorded.
+ * Returns the shared state at the start of the session as far as it is known: the saved state without the session's
+ * additions. Replaced values are left as saved, because the earlier ones were not recorded.
  */
 function sharedBefore({ events, shared }: SavedConversation): AgentState {
   let state = copyJson(shared, "shared") as Json;

@@ -1,5 +1,5 @@
-// runAgent(): runs an agent with its callbacks: a model with its tools, or other agents. Every step first looks for its
-// own event in the log, so a resumed run does not repeat committed steps.
+// runAgent(): runs an agent with its callbacks, whether it is a model with tools or a composition of agents. Every step
+// first looks for its own event in the log, so a resumed run does not repeat committed steps.
 import { setMaxListeners } from "node:events";
 import type { Agent, CallOfTool, Composition, ModelAgent, Said } from "../core/agent.ts";
 import type { ToolDefinition } from "../core/environment.ts";
@@ -26,7 +26,7 @@ interface Ended {
   transfer?: string | undefined;
 }
 
-/** Runs an agent, and the agents to which it transfers. */
+/** Runs an agent, and the agents that it transfers to. */
 export async function runAgent(invocation: Invocation, agent: Agent, place: Place): Promise<AgentOutcome> {
   const began = await begin(invocation, agent, place);
   if (began?.items) return (await end(invocation, place, { outcome: "replaced" })).outcome;
@@ -50,7 +50,7 @@ async function begin(invocation: Invocation, agent: Agent, place: Place): Promis
     const said = await firstValue("beforeAgent", beforeAgent, invocation.context(place, draft));
     assertRunning(invocation);
     const items = copyItems(said, "beforeAgent");
-    // It is the agent's answer, so the state gets it too.
+    // This is the agent's answer, so it is stored in the state too.
     if (items && agent.kind === "model" && agent.outputKey !== undefined)
       draft.state[agent.outputKey] = answerText(items);
     working.keep(draft);
@@ -65,13 +65,13 @@ async function begin(invocation: Invocation, agent: Agent, place: Place): Promis
   }
 }
 
-/** Copies the words of a callback as items. */
+/** Copies a callback's message as items. */
 function copyItems(said: Said | undefined, by: string): Item[] | undefined {
   if (said === undefined) return undefined;
   return copyJson(toItems(said, by), `what ${by} said`, "drop") as Item[];
 }
 
-/** Ends a run. Without `agent` no callbacks run, because `beforeAgent` has answered instead. */
+/** Ends a run. Without `agent`, no callbacks run, because `beforeAgent` gave the answer. */
 async function end(
   invocation: Invocation,
   place: Place,
@@ -117,7 +117,7 @@ async function runModel(invocation: Invocation, agent: ModelAgent, place: Place)
   );
   const clock = seconds < Infinity ? AbortSignal.timeout(Math.min(seconds * 1000, 2 ** 31 - 1)) : undefined;
   const signal = clock ? AbortSignal.any([invocation.signal, clock]) : invocation.signal;
-  // Every running handler listens to it.
+  // Every running handler listens to this signal.
   setMaxListeners(0, signal);
   const isLate = (): boolean => invocation.world.isLate(place, clock?.aborted === true && !invocation.signal.aborted);
   const runChild = (child: Agent, call: CallOfTool): Promise<string> =>
@@ -156,7 +156,7 @@ async function runModel(invocation: Invocation, agent: ModelAgent, place: Place)
   }
 }
 
-/** Lists the tools of a model with their answerers. */
+/** Lists a model's tools with the code that answers them. */
 async function listTools(
   invocation: Invocation,
   agent: ModelAgent,
@@ -187,14 +187,14 @@ async function listTools(
   return { schemas, answerers };
 }
 
-/** Runs an agent as a tool of another one, in its own part of the log. Returns its last words. */
+/** Runs an agent as a tool of another agent, in its own part of the log. Returns its last text. */
 async function runAsTool(invocation: Invocation, agent: Agent, place: Place, call: CallOfTool): Promise<string> {
   const { request } = Object(call.input) as { request?: unknown };
   if (typeof request !== "string") {
     throw new HoldfastError("invalid_input", `the arguments of ${call.tool} are wrong: \`request\` must be a text`);
   }
   const path = `${place.path}#${call.call}/${agent.name}`;
-  // It can transfer only within its own family.
+  // An agent used as a tool can transfer only within its own family.
   await runAgent({ ...invocation, family: createFamily(agent) }, agent, {
     agent: agent.name,
     path,
@@ -205,7 +205,7 @@ async function runAsTool(invocation: Invocation, agent: Agent, place: Place, cal
   return lastWords(invocation.entered.steps, (event) => event.path.startsWith(path));
 }
 
-/** Returns the last words of the selected runs; "" if there are none. */
+/** Returns the last text from the selected runs; "" if there is none. */
 export function lastWords(events: readonly NumberedEvent[], isSelected: (event: { path: string }) => boolean): string {
   const said = events.findLast(
     (event) => "items" in event && "path" in event && isSelected(event) && answerText(event.items ?? []) !== "",
@@ -225,7 +225,7 @@ async function compose(invocation: Invocation, agent: Composition, place: Place)
   switch (agent.kind) {
     case "sequence":
       for (const child of agent.agents) {
-        // It also ends compositions around this one, up to the nearest loop.
+        // Escalating also ends the compositions around this one, up to the nearest loop.
         if ((await inside(child, child.name)) === "escalated") return { outcome: "escalated" };
       }
       return { outcome: "answered" };
@@ -240,7 +240,7 @@ async function compose(invocation: Invocation, agent: Composition, place: Place)
       const branch = (child: Agent): string =>
         `${place.branch === undefined ? "" : `${place.branch}/`}${place.path}.${child.name}`;
       const runs = await Promise.allSettled(agent.agents.map((child) => inside(child, child.name, branch(child))));
-      // All have ended: a failure is reported when nothing is running any more.
+      // All agents have ended. A failure is reported only when nothing is running any more.
       const failed = runs.filter(({ status }) => status === "rejected") as PromiseRejectedResult[];
       const [first] = failed.sort((a, b) => Number(a.reason instanceof Failed) - Number(b.reason instanceof Failed));
       if (first) throw first.reason;

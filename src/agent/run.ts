@@ -1,5 +1,5 @@
 // run(): runs an agent on a message, or continues an interrupted run. Yields events after their commit.
-// ask(): the same to its end, for the answer.
+// ask(): runs an agent to its end and returns the answer.
 import { hash } from "node:crypto";
 import type { Agent } from "../core/agent.ts";
 import type { Entered } from "../core/agent-sessions.ts";
@@ -23,9 +23,9 @@ import { liveWorld, type Place, type World } from "./world.ts";
 
 export interface RunOptions {
   sessions: Conversations;
-  /** By default a new one. */
+  /** Default: a new session. */
   session?: string | undefined;
-  /** The user of a new session. An existing session must be this user's. Default "user". */
+  /** The user for a new session. An existing session must belong to this user. Default "user". */
   user?: string | undefined;
   /** The user's message. Without it, an interrupted run continues. */
   message?: string | Item[] | undefined;
@@ -33,22 +33,22 @@ export interface RunOptions {
   stateDelta?: AgentState | undefined;
   /** Cancels the run. */
   signal?: AbortSignal | undefined;
-  /** Also yields pieces of running answers. Default false. */
+  /** Also yields pieces of answers in progress. Default false. */
   stream?: boolean | undefined;
   /**
-   * The id of the turn. A repeat with the same message gets the recorded events and outcome, or continues an interrupted
-   * turn. Another message with the same id is refused as `call_conflict`.
+   * The turn's id. A retry with the same message gets the recorded events and outcome, or continues an interrupted
+   * turn. A different message with the same id is refused with `call_conflict`.
    */
   call?: string | undefined;
   /**
-   * While another run has the session, here or in another process: wait for it (by default), or be refused as `session_busy`
-   * before anything begins. A repeat of the running call always waits. "take" continues a turn at once whose process is known
-   * to be gone; otherwise a run continues it after its lease.
+   * If a different run holds the session, in this process or elsewhere: wait for it (the default), or fail with
+   * `session_busy` before anything starts. A retry of the running call always waits. "take" immediately continues a
+   * turn whose process is known to be gone. Without it, a run continues such a turn once the lease has expired.
    */
   busy?: "wait" | "refuse" | "take" | undefined;
   /**
-   * Whether a failed run throws its reason, after all its events. Default true. With false, the outcome is "failed", and
-   * `error` has the reason. A reached limit is an outcome in both cases, and a cancelled run always throws.
+   * Whether a failed run throws its reason, after all its events. Default true. If false, the outcome is "failed", and
+   * `error` has the reason. In both cases, reaching a limit is an outcome, and a cancelled run throws.
    */
   throwOnFailure?: boolean | undefined;
 }
@@ -57,17 +57,17 @@ export interface RunOptions {
 export interface RunResult {
   session: string;
   invocation: string;
-  /** "failed": a run without a message retries that step. "abandoned": another message arrived before its end. */
+  /** "failed": a run without a message retries that step. "abandoned": a new message arrived before the turn ended. */
   outcome: AgentOutcome | "failed" | "abandoned";
-  /** The call id is a repeat: these are the recorded events. */
+  /** The call id was used before, and these are the recorded events. */
   repeated: boolean;
-  /** Why it failed. */
+  /** Why the run failed. */
   error?: { code: ErrorCode; message: string };
 }
 
 /**
- * Runs an agent on a message. Every event is committed before it is yielded; partial ones are never committed. A failed
- * run throws a HoldfastError with the code and the message of the failure, after all its events.
+ * Runs an agent on a message. Every event is committed before it is yielded; partial events are never committed. A
+ * failed run throws a HoldfastError with the failure's code and message, after all its events.
  *
  * @example
  * for await (const event of run(agent, { sessions, session, message: "hello" })) {
@@ -95,13 +95,13 @@ const known: Record<keyof RunOptions, true> = {
 };
 
 export interface AskOptions extends Omit<RunOptions, "sessions" | "stream"> {
-  /** By default a store in memory that only this call uses: the conversation is lost afterwards. */
+  /** Default: an in-memory store that only this call uses. The conversation is lost afterwards. */
   sessions?: Conversations | undefined;
 }
 
-/** The answer of an agent, and the end of its run. */
+/** An agent's answer, and the end of its run. */
 export interface Asked extends RunResult {
-  /** The last words of the agent; "" if it said nothing. */
+  /** The agent's last text; "" if it said nothing. */
   text: string;
   /** All events of the run, in order. */
   events: Exclude<RunEvent, PartialEvent>[];
@@ -121,7 +121,7 @@ export async function ask(agent: Agent, options: AskOptions): Promise<Asked> {
     const running = run(agent, { ...options, sessions });
     for (;;) {
       const { done, value } = await running.next();
-      // An agent that is a tool speaks to its caller only.
+      // An agent used as a tool speaks only to its caller.
       if (done) return { ...value, text: lastWords(events, ({ path }) => !path.includes("#")), events };
       if (value.type !== "partial") events.push(value);
     }
@@ -135,7 +135,7 @@ interface Ran extends RunResult {
   failure?: HoldfastError;
 }
 
-/** Like `run`, in a world of its own. A failure is a result. */
+/** Like `run`, but in its own world. A failure is returned as a result. */
 export async function* runWith(
   agent: Agent,
   options: RunOptions,
@@ -163,7 +163,7 @@ export async function* runWith(
       return { session, invocation: entered.invocation, outcome: entered.outcome, repeated: true };
     }
     const result = yield* runEntered(agent, family, entered, { ...options, session }, items, digest, world);
-    // Another process was faster: it is waited for, or refuses this run.
+    // Another process was first. Depending on the options, wait for it or refuse this run.
     if (result !== "not begun") return result;
   }
 }
@@ -183,10 +183,10 @@ async function* runEntered(
   const channel = createChannel<RunEvent>();
   const stop = (): void => {
     stopping.abort(signal?.aborted ? signal.reason : entered.signal.reason);
-    // A reader that stopped reading must not keep the session.
+    // A reader that has stopped reading must not hold the session.
     channel.close();
   };
-  // Both may have been aborted while the session was entered.
+  // Both may have been aborted while the session was being entered.
   const stopListening = onAbort(signal, stop);
   onAbort(entered.signal, stop);
   let working: Promise<Ran> | undefined;
@@ -258,7 +258,7 @@ async function* runEntered(
         return { ...about, outcome: "failed", error: { code, message }, failure };
       }
     })();
-    // Not at the end of reading: the reader may never ask again.
+    // Done here and not at the end of reading, because the reader may never ask again.
     working = working.finally(() => entered.leave());
     yield* channel.read(working);
     return await working;
@@ -267,8 +267,8 @@ async function* runEntered(
     // The session was closed, or the engine stopped.
     throw entered.signal.aborted && !signal?.aborted ? entered.signal.reason : thrown;
   } finally {
-    // Also if the reader stopped early: uncommitted work is dropped. The reason is a constant, because the stack trace of a
-    // new error costs more than a step.
+    // This also happens if the reader stopped early: uncommitted work is dropped. The reason is a constant, because the
+    // stack trace for a new error costs more than a step.
     stopping.abort(over);
     channel.close();
     stopListening();
@@ -287,9 +287,9 @@ interface Start {
   agent: string;
 }
 
-/** Starts an invocation with the agent of the last transfer. */
+/** Starts an invocation with the agent that the last transfer chose. */
 function beginning({ conversation: { speaker } }: Entered, { name }: Agent, family: Family): Start {
-  // No agent inside a composition could transfer it back.
+  // No agent inside a composition could transfer the conversation back.
   const isModel = speaker !== undefined && family.find(speaker)?.kind === "model";
   return { invocation: newInvocation(), agent: isModel ? speaker : name };
 }

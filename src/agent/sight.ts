@@ -1,4 +1,5 @@
-// itemsFor(): the items of a conversation for one agent's model: its own items unchanged, items of other agents as text.
+// itemsFor(): the conversation's items for one agent's model. Its own items are unchanged; other agents' items become
+// text.
 import type { AgentEvent, NumberedEvent } from "../core/event.ts";
 import {
   isFunctionCall,
@@ -14,9 +15,9 @@ import { transferTool } from "./transfer.ts";
 /** Selects the part of the conversation that an agent sees. */
 export interface Sight {
   agent: string;
-  /** Its branch of a `parallel`. */
+  /** The branch of a `parallel` that it belongs to. */
   branch: string | undefined;
-  /** For an agent that is a tool of another: its path and its request. It sees these, and the events below the path. */
+  /** For an agent used as a tool: its path and its request. It sees only the request and the events below the path. */
   alone: { path: string; request: Item[] } | undefined;
 }
 
@@ -48,7 +49,7 @@ function createSight(agent: string) {
         before = transcript.items.length;
         transcript.begin(event.items);
       }
-      // An agent that is a tool speaks to its caller only, through the result of the call.
+      // An agent used as a tool speaks only to its caller, through the call's result.
       if (isByAgent(event) && !event.path.includes("#")) transcript.add(event);
     },
     items: transcript.shown,
@@ -63,12 +64,12 @@ interface Part {
   items(): Item[];
 }
 
-// Kept with the events of the turn, which grow: each step costs the new events, not the whole turn.
+// Kept with the turn's events, whose list grows. So each step processes only new events, not the whole turn.
 const parts = new WeakMap<readonly NumberedEvent[], Map<string, Part>>();
 
 /**
- * The items of this turn for an agent that does not see all of it. Agents that run beside it are hidden while their
- * `parallel` runs; an agent that is a tool sees only the events below it.
+ * This turn's items for an agent that does not see all of it. Agents that run in parallel with it are hidden while
+ * their `parallel` runs. An agent used as a tool sees only the events below it.
  */
 function updatePart(steps: readonly NumberedEvent[], { agent, branch, alone }: Sight, from: number): Part {
   let known = parts.get(steps);
@@ -94,9 +95,9 @@ function createPart(agent: string, branch: string | undefined, alone: Sight["alo
   };
 }
 
-/** Returns the index of the answer that calls an agent as a tool. The agent sees only later events. */
+/** Returns the index of the answer that calls an agent as a tool. The agent sees only events after that answer. */
 function askedAt(steps: readonly NumberedEvent[], alone: string): number {
-  // By path, not by call id: some models reuse ids.
+  // Identified by path rather than call id, because some models reuse ids.
   const above = alone.slice(0, alone.lastIndexOf("#"));
   return Math.max(
     0,
@@ -114,13 +115,13 @@ function isBelow(path: string, above: string): boolean {
   return rest === "" || (/^[/>]/.test(rest) && !rest.includes("#"));
 }
 
-/** Tells whether two branches of one invocation are different children of the same run of a `parallel`. */
+/** Returns whether two branches of one invocation are different children of the same run of a `parallel`. */
 function areSideBySide(a: string | undefined, b: string | undefined): boolean {
   if (a === undefined || b === undefined || a === b) return false;
   const others = parseForks(b);
   for (const [at, fork] of parseForks(a).entries()) {
     const other = others[at];
-    // One branch is inside the other, or they belong to two consecutive `parallel`.
+    // One branch is inside the other, or they belong to two consecutive `parallel` runs.
     if (other?.parallel !== fork.parallel) return false;
     if (other.child !== fork.child) return true;
   }
@@ -145,16 +146,16 @@ function parseForks(branch: string): { parallel: string; child: string }[] {
   return forks;
 }
 
-/** Collects the items of events for one agent. */
+/** Collects items from events for one agent. */
 function createTranscript(agent: string) {
   const items: Item[] = [];
-  /** Calls without a result, by the path of the agent that made them. A call id alone is not unique. */
+  /** Calls without a result, by the path of the agent that made them. A call id alone may not be unique. */
   const open = new Map<string, FunctionCall[]>();
   /** The paths of this agent's own open calls. */
   const own = new Set<string>();
-  /** Later items of others, held back: servers require results directly after their calls. */
+  /** Later items from others, held back because servers require results directly after their calls. */
   let held: Item[] = [];
-  /** The place of the message that is to be answered. */
+  /** The position of the message to answer. */
   let message = { at: 0, length: 0 };
   /** The path of the run that transfers the conversation to this agent. */
   let transferring: string | undefined;
@@ -167,7 +168,9 @@ function createTranscript(agent: string) {
     held = [];
   }
 
-  /** Ends calls of an interrupted run: servers refuse a conversation with calls without results. */
+  /**
+   * Adds results for an interrupted run's calls, because servers refuse a conversation that has calls without results.
+   */
   function cut(path: string): void {
     for (const { call_id } of own.has(path) ? (open.get(path) ?? []) : []) {
       const output = "The run was cut short. Whether this call took effect is not known.";
@@ -176,7 +179,7 @@ function createTranscript(agent: string) {
     release(path);
   }
 
-  /** Moves the message to the end: after a transfer, the agent answers the user, not a note about other agents. */
+  /** Moves the message to the end. After a transfer, the agent must answer the user, not a note about other agents. */
   function answerNext(): void {
     const moved = items.splice(message.at, message.length);
     message = { at: items.length, length: moved.length };
@@ -216,7 +219,10 @@ function createTranscript(agent: string) {
   };
 }
 
-/** Describes an item of another agent as a message to this one. A transfer is not described: it concerns no model. */
+/**
+ * Describes a different agent's item as a message to this agent. A transfer is not described, because models do not
+ * need it.
+ */
 function inWords(item: Item, { agent }: ByAgent, calls: FunctionCall[] = []): Item[] {
   const said = (text: string): Item[] => (text === "" ? [] : [{ type: "message", role: "user", content: text }]);
   if (isMessage(item)) {

@@ -1,4 +1,4 @@
-// createCall(): one call of a tool by a model, with its callbacks, its answerer and its result.
+// createCall(): one tool call from a model, with its callbacks, its answerer and its result.
 import type { Agent, AgentContext, CallOfTool, ModelAgent, Toolset } from "../core/agent.ts";
 import type { ToolAgent, ToolDefinition } from "../core/environment.ts";
 import { HoldfastError, isHoldfastError, isRefusal, messageOf } from "../core/errors.ts";
@@ -12,18 +12,18 @@ import { cancelledRun, firstValue, orAborted, sourceThrown } from "./callbacks.t
 import { Failed, isOfCommit, type Invocation } from "./invocation.ts";
 import type { Place, Result, ToolCall, Wishes } from "./world.ts";
 
-/** Answers the calls of an agent: its own tool, a toolset, another agent, or the transfer. */
+/** Answers an agent's calls: its own tool, a toolset, a different agent, or the transfer. */
 export type Answerer = { tool: ToolDefinition } | { agent: Agent } | { toolset: Toolset } | { targets: string[] };
 
 export interface ToolsOptions {
   invocation: Invocation;
   agent: ModelAgent;
   place: Place;
-  /** The answer that has the calls. */
+  /** The answer that contains the calls. */
   answer: { version: number; at: number };
   answerers: ReadonlyMap<string, Answerer>;
   signal: AbortSignal;
-  /** Runs an agent that is a tool, and returns its words. */
+  /** Runs an agent used as a tool, and returns its text. */
   runAgent(agent: Agent, call: CallOfTool): Promise<string>;
 }
 
@@ -33,7 +33,10 @@ export function isExternal(answerer: Answerer | undefined): boolean {
   return "tool" in answerer && answerer.tool.kind === "external";
 }
 
-/** Tells whether a call runs concurrently. Tools that only change the state do not: each sees the earlier writes. */
+/**
+ * Returns whether a call runs concurrently. Tools that only change the state do not, because each must see the earlier
+ * writes.
+ */
 export function isSideBySide(answerer: Answerer | undefined): boolean {
   if (!answerer || "targets" in answerer) return false;
   return !("tool" in answerer) || answerer.tool.kind !== "state";
@@ -45,7 +48,7 @@ export function outputItem({ call, output, error }: Result): FunctionCallOutput 
   return { type: "function_call_output", call_id: call.call_id, output: text };
 }
 
-/** `index` is its position among the calls of the answer. `isLost`: an earlier run started it. */
+/** `index` is the call's position in the answer. `isLost`: an earlier run started the call. */
 export function createCall(
   options: ToolsOptions,
   working: WorkingState,
@@ -57,7 +60,7 @@ export function createCall(
   const { callbacks } = agent;
   const answerer = answerers.get(call.name);
   const about: CallOfTool = { tool: call.name, call: call.call_id, input: {} };
-  // A call that only changes the state fails if its change cannot be made. The result of any other call is kept.
+  // A call that only changes the state fails if its change cannot be applied. Any other call keeps its result.
   const writer: Writer = { call: call.call_id, needs: !isSideBySide(answerer) };
   let wishes: Wishes = {};
   let lines: string[] | undefined;
@@ -86,7 +89,7 @@ export function createCall(
     } catch (thrown) {
       answering = Promise.reject(thrown);
     }
-    // It may fail before it is awaited.
+    // The promise may reject before it is awaited.
     answering.catch(() => undefined);
   }
 
@@ -150,7 +153,7 @@ export function createCall(
 
   async function askToolset(toolset: Toolset): Promise<() => Json> {
     assertNotLost();
-    // Another process may have taken the turn over since the call was committed.
+    // A different process may have taken the turn over since the call was committed.
     if (toolset.effects === "external") await invocation.assertHeld();
     const draft = working.draft();
     try {
@@ -182,13 +185,13 @@ export function createCall(
       timeout: entered.timeout,
       signal,
       agent: toolAgent(wished),
-      // Both follow from the log, so a replay gets the same.
+      // Both are derived from the log, so a replay gets the same values.
       seed: world.seed(entered.seed),
       draws: made.version * 1000 + index,
       at: world.at(made),
       onThrown: (thrown: unknown) => void (cause = thrown),
     };
-    // Another process may have taken the turn over since the call was committed.
+    // A different process may have taken the turn over since the call was committed.
     if (definition.kind === "external") await invocation.assertHeld();
     const ran = await execute(execution, ready, working.state as Json);
     return () => {
@@ -196,7 +199,7 @@ export function createCall(
       lines = finished.log;
       thrownByTool = finished.thrown;
       if (!finished.outcome.ok) throw toFailure(finished.outcome, cause);
-      // A copy, because a stopped handler may still change it.
+      // A copy, because a handler that was stopped may still change it.
       wishes = { ...wished };
       return finished.outcome.output;
     };
@@ -229,7 +232,7 @@ function oneOf(targets: string[], to: unknown): string {
   throw new HoldfastError("invalid_input", `\`agent\` must be one of: ${targets.join(", ")}`);
 }
 
-/** Returns the failure of a tool. A HoldfastError inside the tool keeps its code, for the agent to read. */
+/** Returns a tool's failure. A HoldfastError inside the tool keeps its code, for the agent to read. */
 function toFailure(outcome: Outcome, cause?: unknown): HoldfastError {
   if (outcome.ok) throw new TypeError("the outcome is not a failure");
   const { code, message, detail } = outcome.error;

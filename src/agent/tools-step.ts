@@ -1,5 +1,5 @@
-// runTools(): the step that runs the calls of one answer: handlers run concurrently if their tools allow it, and one
-// event has all results.
+// runTools(): the step that runs the calls in one answer. Handlers run concurrently if their tools allow it, and one
+// event contains all results.
 import type { EventOf } from "../core/event.ts";
 import type { FunctionCall } from "../core/model.ts";
 import type { Placed, WorkingState } from "../session/working-state.ts";
@@ -8,13 +8,13 @@ import { placed, type Conflict } from "./invocation.ts";
 import { createCall, isExternal, isSideBySide, outputItem, type ToolsOptions } from "./tool-call.ts";
 import type { Effects, Result, ToolCall } from "./world.ts";
 
-/** The maximum number of concurrent handlers of one answer. The others wait. */
+/** Maximum number of concurrent handlers per answer. The others wait. */
 const mostAtOnce = 64;
 
-/** Runs the calls of an answer, unless their results were committed before the run was interrupted. */
+/** Runs an answer's calls, unless their results were committed before the run was interrupted. */
 export async function runTools(options: ToolsOptions, calls: FunctionCall[]): Promise<EventOf<"tools.answered">> {
   const { invocation, place, signal } = options;
-  // Start nothing after a cancellation.
+  // Starts nothing after a cancellation.
   if (signal.aborted) throw cancelledRun(signal);
   const lost = await startExternal(options, calls);
   const before = invocation.next(place, "tools.answered");
@@ -60,14 +60,14 @@ async function runAll(
     await settle();
     return results;
   } finally {
-    // An agent that is a tool commits to the same session, and must not continue after the run has ended.
+    // An agent used as a tool commits to the same session, and must not continue after the run has ended.
     await Promise.allSettled(agents);
   }
 }
 
 /**
- * Commits that external calls are about to run, if there are any. Returns the calls that an earlier run had started: their
- * outcome is unknown, and they do not run again.
+ * Commits that external calls are about to run, if there are any. Returns the calls that an earlier run had started.
+ * Their outcome is unknown, so they do not run again.
  */
 async function startExternal(
   { invocation, place, answerers }: ToolsOptions,
@@ -87,7 +87,7 @@ type Fields = Pick<
   "items" | "failed" | "log" | "thrown" | "refused" | "transfer" | "escalate"
 >;
 
-/** Builds the fields of the event. A call that only writes state fails if its writes could not be merged. */
+/** Builds the event's fields. A call that only writes state fails if its writes could not be merged. */
 function buildFields({ invocation, place }: ToolsOptions, all: Result[], writes: Placed, conflict: Conflict) {
   const placedResult = (result: Result): Result => {
     const path = writes.failed.get(result.call.call_id);

@@ -1,4 +1,4 @@
-// Finds the agents to which an agent can transfer: its children, its parent and its siblings.
+// Finds the agents that an agent can transfer to: its children, its parent and its siblings.
 import type { Agent, ModelAgent } from "../core/agent.ts";
 import { HoldfastError } from "../core/errors.ts";
 import type { ToolSchema } from "../core/model.ts";
@@ -8,7 +8,7 @@ export const transferTool = "transfer_to_agent";
 
 export type Family = ReturnType<typeof createFamily>;
 
-/** Collects an agent and all agents below it. Names must differ, because a log identifies agents by name. */
+/** Collects an agent and all agents below it. Names must be unique, because a log identifies agents by name. */
 export function createFamily(root: Agent) {
   const parents = new Map<string, Agent | undefined>();
   const members = new Map<string, Agent>();
@@ -23,10 +23,10 @@ export function createFamily(root: Agent) {
   add(root, undefined);
   return {
     find: (name: string): Agent | undefined => members.get(name),
-    /** Returns the agents to which an agent can transfer. */
+    /** Returns the agents that an agent can transfer to. */
     targets(agent: ModelAgent): Agent[] {
       const parent = parents.get(agent.name);
-      // The order inside a sequence, a loop or a parallel is fixed.
+      // The order inside a sequence, a loop or a parallel is fixed, so those agents cannot transfer to each other.
       const above =
         parent?.kind === "model" ? [parent, ...parent.agents.filter(({ name }) => name !== agent.name)] : [];
       return [...agent.agents, ...above];

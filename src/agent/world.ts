@@ -1,17 +1,18 @@
-// The world of a run: all that its code does not decide. A live run asks models, tools and clocks; a replay asks a recording.
+// The world of a run: everything that its code does not decide. A live run asks models, tools and clocks; a replay asks
+// a recording.
 import type { Delta } from "../core/delta.ts";
 import type { HoldfastError } from "../core/errors.ts";
 import type { Thrown } from "../core/event.ts";
 import type { Json } from "../core/json.ts";
 import type { FunctionCall, Item, ModelResponse } from "../core/model.ts";
 
-/** The position of an agent in an invocation. */
+/** An agent's position in an invocation. */
 export interface Place {
   agent: string;
   /** Unique for every run of an agent. */
   path: string;
   branch: string | undefined;
-  /** The path and the request of the surrounding agent that is a tool of another, if any. */
+  /** The path and request of the surrounding agent that is used as a tool, if any. */
   alone: { path: string; request: Item[] } | undefined;
   /** Whether its end is the end of the invocation. */
   isOutermost: boolean;
@@ -25,13 +26,13 @@ export interface Result {
   wishes?: Wishes;
   /** The lines that the tool logged. */
   lines?: string[] | undefined;
-  /** The error of the tool's code, or of a callback around it. */
+  /** The error in the tool's code, or in a callback around it. */
   thrown?: Thrown | undefined;
-  /** Taken from the record by a replay. */
+  /** A replay took the result from the recording. */
   isTaken?: true;
 }
 
-/** Effects of a call on the run of its agent. */
+/** A call's effects on its agent's run. */
 export interface Wishes {
   transfer?: string;
   escalate?: true;
@@ -39,7 +40,7 @@ export interface Wishes {
 
 export interface ToolCall {
   index: number;
-  /** The work of the handler, once it has begun. */
+  /** The handler's work, once it has started. */
   work: Promise<unknown>;
   /** Runs `beforeTool`, and starts the handler. */
   begin(): Promise<void>;
@@ -47,13 +48,13 @@ export interface ToolCall {
   end(): Promise<Result>;
 }
 
-/** The effects of all calls of an answer. */
+/** The combined effects of all calls in an answer. */
 export interface Effects extends Wishes {
   delta: Delta;
 }
 
 export interface World {
-  /** Returns the random seed of the session. `own`: the seed of the session that runs. */
+  /** Returns the session's random seed. `own`: the seed of the session that is running. */
   seed(own: number): number;
   /** Returns the time of an answer. */
   at(answer: { version: number; at: number }): number;
@@ -65,11 +66,11 @@ export interface World {
     asked: ModelResponse,
     live: (asked: ModelResponse) => Promise<ModelResponse>,
   ): Promise<ModelResponse>;
-  /** Makes a call of a tool. `index`: its place among the calls of the answer. */
+  /** Makes a tool call. `index`: its position among the answer's calls. */
   call(place: Place, call: FunctionCall, index: number, isExternal: boolean, live: () => ToolCall): ToolCall;
-  /** Returns the effects of all calls of an answer, which made these. */
+  /** Returns the combined effects of all calls in an answer, given the effects of the calls that ran. */
   effects(place: Place, results: Result[], made: Effects): Effects;
-  /** Tells whether the agent has reached its limit of seconds. */
+  /** Returns whether the agent has reached its limit of seconds. */
   isLate(place: Place, isLate: boolean): boolean;
 }
 

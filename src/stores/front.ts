@@ -1,4 +1,4 @@
-// The front of every store: copies and checks its input, limits the time, retries, groups commits, filters and closes.
+// The front of every store: copies and checks input, limits time, retries, groups commits, filters lists, and closes.
 import { HoldfastError } from "../core/errors.ts";
 import type { Commit, Loaded, Store } from "../core/store.ts";
 import { createAppend } from "./front/append.ts";
@@ -11,11 +11,11 @@ import { withEscapes } from "./front/utf8-escape.ts";
 
 export type * from "./front/driver.ts";
 
-/** Maximum bytes of one page of a log, unless a single entry has more. */
+/** Maximum size of one log page in bytes, unless a single entry is larger. */
 const pageBytes = 4 * 1024 * 1024;
 
 /**
- * Creates a store on a driver. The front has everything that all stores share, so a driver has only its verbs.
+ * Creates a store on a driver. The front contains everything that all stores share, so a driver has only its own verbs.
  *
  * @example
  * const store = createStore(myDriver());
@@ -65,7 +65,7 @@ export function createStore(given: Driver): Store {
   const readPage = (session: string, range: Partial<Range>, call: Call): Promise<Page | undefined> =>
     ask("reads", call, (call) => driver.read(session, { ...wholeLog, ...range }, call));
 
-  /** Reads a log page by page. Starts again if another log has replaced it meanwhile. */
+  /** Reads a log page by page. Starts over if a different log has replaced it in the meantime. */
   async function readLog(session: string, range: Partial<Range>, call: Call): Promise<Page | undefined> {
     const { limit = Infinity, upTo = Infinity } = range;
     again: for (;;) {

@@ -18,11 +18,13 @@ export interface HttpStoreOptions {
 
 /** The version of the contract that this client uses. */
 const ourFormat = 1;
-/** Pages are this many times larger than the front asks for, up to this many sessions: requests are expensive. */
+/**
+ * Pages are this many times larger than the front asks for, up to this many sessions, because requests are expensive.
+ */
 const [pageFactor, largestPage] = [4, 512];
 
 /**
- * Opens a store on your own service. Asks for its format first, and rejects if it is not a store or is unreachable.
+ * Opens a store on your own service. Requests its format first, and rejects if it is not a store or is unreachable.
  *
  * @example
  * const store = await httpStore({ url: "https://example.com/store" });
@@ -56,9 +58,9 @@ function httpDriver({ ask, isAsking, close }: Client, name: string, persistent: 
     marks: "time",
     idle: true,
     fault: faultOf,
-    // Requests on several connections arrive in any order.
+    // Requests on several connections may arrive in any order.
     groups: { of: "session", commits: 1 },
-    // The client limits the time of a request, and gives large answers more time.
+    // The client limits a request's time, and allows more time for large answers.
     overtime: isAsking,
 
     append: async ([unit], call) => [await ask("append", { commits: unit!.map(commitOf) }, answers.appendedOf, call)],
@@ -74,7 +76,7 @@ function httpDriver({ ask, isAsking, close }: Client, name: string, persistent: 
       if (log === undefined) return undefined;
       const { entries } = log;
       const last = entries.at(-1) ?? (log.snapshot && (await readAfter(log.snapshot.version - 1, 1))?.entries[0]);
-      // The requested end: an answer is never cut short.
+      // This is the requested end, because an answer is never cut short.
       const end = { version: last?.version ?? 0, mark: last ? timeMark(last.at) : "" };
       return { ...log, end, place: answers.placeText(session), entries: limit > 0 ? entries : [] };
     },
@@ -119,7 +121,7 @@ function filterOf({ environment, open, openedBefore, idleBefore }: Filter): obje
   };
 }
 
-/** JSON has no infinity. The largest integer that a double holds exactly stands for it. */
+/** JSON has no infinity. The largest integer that a double holds exactly is used in its place. */
 const time = (at: number): number => Math.max(Math.min(at, Number.MAX_SAFE_INTEGER), Number.MIN_SAFE_INTEGER);
-/** Absent without a limit. */
+/** Absent if there is no limit. */
 const finite = (value: number): number | undefined => (value === Infinity ? undefined : value);

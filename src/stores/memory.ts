@@ -1,4 +1,4 @@
-// The store in memory: for tests, and for sessions that may end with the process.
+// The in-memory store, for tests and for sessions that may end with the process.
 import type { Appended, Heading, NewEntry, Snapshot, Store } from "../core/store.ts";
 import {
   createStore,
@@ -12,22 +12,25 @@ import {
   type Write,
 } from "./front.ts";
 
-/** One session. A flat object with links to its neighbours: its size is the memory of an idle session. */
+/**
+ * One session. A flat object with links to its neighbours, because its size determines the memory that an idle session
+ * takes.
+ */
 interface Log {
   readonly session: string;
   /** Its place in the order of opening. Places are never reused. */
   readonly place: number;
   heading: Heading;
-  /** Entry n is at n - 1. Arrays of texts and numbers take half the memory of one object per entry. */
+  /** Entry n is at n - 1. Arrays of texts and numbers take half the memory that one object per entry would. */
   bodies: string[];
   times: number[];
   /** The keys of entries, up to the newest entry with a key. */
   keys: (string | undefined)[] | undefined;
-  /** The versions of keys, once there are too many entries to search. */
+  /** The version for each key, once there are too many entries to search. */
   versions: Map<string, number> | undefined;
   snapshots: Snapshot[] | undefined;
   touched: number;
-  /** A counter of all commits. It orders commits of the same time. */
+  /** Counts all commits. It orders commits with the same timestamp. */
   turn: number;
   mark: string;
   lane: Lane;
@@ -35,22 +38,22 @@ interface Log {
   fresher: Log | undefined;
 }
 
-/** The open or the ended sessions of one environment, the longest idle first. */
+/** One environment's open sessions or its ended sessions, the longest idle first. */
 interface Lane {
   readonly environment: string;
   readonly open: boolean;
   size: number;
   first: Log | undefined;
   last: Log | undefined;
-  /** False after a commit with an earlier time than the previous one. The next listing by idle time then sorts. */
+  /** False after a commit with an earlier timestamp than the previous one. The next listing by idle time then sorts. */
   sorted: boolean;
 }
 
-/** Up to this length, entries are searched for a key, and copied to add one: `push` reserves 16 places. */
+/** Up to this length, entries are searched for a key and copied to add one, because `push` reserves 16 places. */
 const shortLog = 8;
 
 /**
- * Creates a store in memory. Its sessions end with the process.
+ * Creates an in-memory store. Its sessions end with the process.
  *
  * @example
  * const sessions = createSessions({ environment, store: memoryStore() });
@@ -62,7 +65,7 @@ export function memoryStore(): Store {
 function memoryDriver(): Driver {
   const logs = new Map<string, Log>();
   const lanes = new Map<string, Lane>();
-  /** In the order of opening. Deleted sessions stay until they are half of all. */
+  /** In the order of opening. Deleted sessions are removed once they are half of all. */
   let byPlace: Log[] = [];
   let opened = 0;
   let turn = 0;
@@ -106,7 +109,7 @@ function memoryDriver(): Driver {
     return log;
   }
 
-  /** Stores a write that was accepted. Cannot fail. */
+  /** Stores an accepted write. Cannot fail. */
   function store({ session, entries, mark, heading, snapshot }: Write): void {
     const log = logs.get(session) ?? create(session, heading!);
     for (const entry of entries) add(log, entry);
@@ -160,8 +163,8 @@ function memoryDriver(): Driver {
   }
 
   /**
-   * Commits move sessions, so a page has no stable position: each page starts at the front again. A sweep ends the sessions
-   * of a page, which removes them from the front.
+   * Commits move sessions, so a page has no stable position, and each page starts at the front again. A sweep ends the
+   * sessions in a page, which removes them from the front.
    */
   function listByIdleness({ environment, open, idleBefore = Infinity, after, limit }: Listing): Rows {
     const [touched = -Infinity, turn = 0] = after?.split(" ").map(Number) ?? [];
@@ -190,7 +193,7 @@ function memoryDriver(): Driver {
     persistent: false,
     together: true,
     text: "any",
-    // It cannot fail over to an older copy, so times are enough. Hashes would make a call a quarter slower.
+    // This store cannot fail over to an older copy, so times are enough. Hashes would make a call a quarter slower.
     marks: "time",
     idle: true,
     groups: { of: "unit" },
@@ -239,7 +242,7 @@ function memoryDriver(): Driver {
 }
 
 function add(log: Log, { body, at, key }: NewEntry): void {
-  // Reading a character makes V8 join the pieces of the text that JSON.stringify left: a third less memory.
+  // Reading a character makes V8 join the pieces of text that JSON.stringify left, which saves a third of the memory.
   body.charCodeAt(0);
   if (log.bodies.length < shortLog) {
     log.bodies = log.bodies.concat(body);
@@ -273,7 +276,7 @@ function isThere({ bodies }: Log): boolean {
   return bodies.length > 0;
 }
 
-/** Returns the answer to a write. Changes nothing. */
+/** Returns the answer for a write. Changes nothing. */
 function judge({ seen, entries }: Write, log: Log | undefined): Appended {
   if (!log) return seen.version === 0 ? "ok" : "conflict";
   for (const { key } of entries) if (key !== undefined && versionOf(log, key) !== undefined) return "duplicate";
@@ -320,7 +323,7 @@ function unlink(log: Log): void {
   lane.size--;
 }
 
-/** Sorts after a clock was set back. So commits need not search for their place. */
+/** Sorts after a clock was set back. This way, commits do not have to search for their place. */
 function sort(lane: Lane): void {
   const all: Log[] = [];
   for (let log = lane.first; log !== undefined; log = log.fresher) all.push(log);

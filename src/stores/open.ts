@@ -5,12 +5,12 @@ import type { Store } from "../core/store.ts";
 import { telemetry } from "../telemetry/process.ts";
 import { hideSecrets } from "../io/hide-secrets.ts";
 
-/** The forms of store URLs, for messages and for --help. */
+/** The supported forms of store URL, for messages and for --help. */
 export const storeUrls =
   "memory:, sqlite:FILE, redis://HOST, postgres://HOST/DATABASE, s3://BUCKET/PREFIX or http://HOST of a service of your own";
 
 export interface StoreWishes {
-  /** Fails if the store does not exist, instead of creating it. */
+  /** If the store does not exist, fails rather than creating it. */
   isThere?: boolean;
   /** The URL of a store for idle sessions, and the milliseconds until a session is idle. */
   cold?: string | undefined;
@@ -40,7 +40,7 @@ export async function openStore(url: string, wishes: StoreWishes = {}): Promise<
   }
 }
 
-/** Refuses two stores that cannot be tiers of one. */
+/** Refuses two stores that cannot be combined as tiers. */
 function assertTiers(url: string, cold: string): void {
   if (url.startsWith("memory:"))
     throw invalidOption("--cold needs a persistent --store, which remembers where each session is");
@@ -48,7 +48,7 @@ function assertTiers(url: string, cold: string): void {
   for (const each of [url, cold]) assertKeeps(each);
 }
 
-/** A tier must not drop sessions by itself, because the other tier relies on them. */
+/** A tier must not drop sessions by itself, because the tiered store relies on them. */
 function assertKeeps(url: string): void {
   const [address, query] = url.split("?", 2);
   if (!/^rediss?[+:]/i.test(address!) || !new URLSearchParams(query).has("expire")) return;

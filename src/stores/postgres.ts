@@ -18,7 +18,9 @@ export interface PostgresStoreOptions {
   url: string;
 }
 
-/** Part 0 is the end of the log, with its mark as the key and its number as the content; 1 is a snapshot, 2 an entry. */
+/**
+ * Part 0 is the end of the log, with its mark as the key and its number as the content; 1 is a snapshot, 2 an entry.
+ */
 interface Part {
   part: number;
   number: number;
@@ -30,8 +32,8 @@ interface Part {
 const answers: Appended[] = ["ok", "conflict", "duplicate"];
 
 /**
- * Opens a store in a Postgres database. Simultaneous commits of any sessions are written in one transaction. It connects
- * on first use, also through PgBouncer in transaction mode, and again after a lost connection.
+ * Opens a store in a Postgres database. Simultaneous commits to any sessions are written in one transaction. It
+ * connects on first use and reconnects after a lost connection. It also works through PgBouncer in transaction mode.
  *
  * @example
  * const store = postgresStore({ url: "postgres://holdfast:secret@db.internal:5432/holdfast" });
@@ -61,7 +63,7 @@ function postgresDriver(url: string): Driver {
     together: true,
     text: "utf8",
     idle: true,
-    // Larger groups save nothing. Two groups at once: while one waits for the disk, the next is processed.
+    // Larger groups save nothing. Two groups run at once: while one waits for the disk, the next is processed.
     groups: { of: "sessions", commits: 500, bytes: 4_000_000, lanes: 2 },
     fault: faultOf,
 
@@ -148,7 +150,7 @@ function appendValues(units: readonly Unit[]): Buffer[] {
     textArray(writes.map(({ session }) => session)),
     integerArray(writes.map(({ seen }) => seen.version)),
     textArray(writes.map(({ seen: { mark } }) => (timeOfMark(mark) === undefined ? mark : ""))),
-    // NaN for a missing value: lookups in arrays with nulls are slow.
+    // NaN stands for a missing value, because lookups in arrays with nulls are slow.
     doubleArray(writes.map(({ seen: { mark } }) => timeOfMark(mark) ?? Number.NaN)),
     integerArray(entries.map(({ place }) => place)),
     integerArray(entries.map(({ version }) => version)),

@@ -1,4 +1,4 @@
-// The S3 store: logs as objects of a bucket, shared by any number of processes, without a server of our own.
+// The S3 store: logs as objects in a bucket, shared by any number of processes, without our own server.
 import { HoldfastError } from "../core/errors.ts";
 import type { Store } from "../core/store.ts";
 import { createStore, type Call, type Driver, type Entry, type Page, type Unit } from "./front.ts";
@@ -24,9 +24,10 @@ export interface S3StoreOptions {
 }
 
 /**
- * Opens a store in a bucket of S3, or of a compatible service with conditional writes, which are tested before the first
- * write. A session is one object, its head. A commit replaces the head if it is still the one that the writer saw. The
- * older part of the log moves into objects that never change. A commit to a session in the cache is one request.
+ * Opens a store in an S3 bucket, or in a compatible service. The service must support conditional writes, which are
+ * tested before the first write. Each session has one main object, its head. A commit replaces the head if it is still
+ * the one that the writer saw. The older part of the log moves into objects that never change. A commit to a cached
+ * session is one request.
  *
  * @example
  * const store = s3Store({ url: "s3://bucket/sessions?region=eu-central-1" });
@@ -41,7 +42,7 @@ function s3Driver(client: Client): Driver {
   const tasks = new Set<Promise<unknown>>();
   let abilities: Promise<Abilities> | undefined;
 
-  /** Failures of this work are ignored, because nothing depends on it. */
+  /** Failures in this work are ignored, because nothing depends on it. */
   function background(task: () => Promise<unknown>): void {
     const run: Promise<unknown> = task()
       .catch(() => undefined)
@@ -63,7 +64,7 @@ function s3Driver(client: Client): Driver {
   const several = createTwoPhaseCommit(parts, commits);
   const { list, count } = createLister(parts);
 
-  /** Reads, and reads again if the session was deleted while its objects were fetched. */
+  /** Reads a session. Reads again if the session was deleted while its objects were fetched. */
   async function reading<T>(session: string, call: Call, read: (head: Head) => Promise<T>): Promise<T | undefined> {
     let missed: string | undefined;
     for (;;) {

@@ -1,4 +1,4 @@
-// The SQLite store: all logs in one file, shared safely by the processes of one machine.
+// The SQLite store: all logs in one file, shared safely by processes on one machine.
 import { resolve } from "node:path";
 import { HoldfastError } from "../core/errors.ts";
 import type { Appended, Heading, NewEntry, Snapshot, Store } from "../core/store.ts";
@@ -13,9 +13,9 @@ export interface SqliteStoreOptions {
   /** The database file. It is created if it is missing. Its folder must exist. */
   file: string;
   /**
-   * What an answered commit survives. "process" (default): the end of any process, also kill -9. A power loss may lose the
-   * last commits. "power": a power loss too. Each group of commits then waits for the disk. That costs a single session
-   * most of its speed, and a thousand busy sessions little, because they wait together.
+   * What an answered commit survives. "process" (default): the end of any process, even by kill -9. A power loss may
+   * lose the last commits. "power": a power loss too. Each group of commits then waits for the disk. That costs a
+   * single session most of its speed, but a thousand busy sessions only a little, because they wait together.
    */
   durability?: "process" | "power";
 }
@@ -28,7 +28,7 @@ interface Newest {
   chain: string | null;
 }
 
-/** Maximum commits and characters of one transaction. Larger ones save nothing. */
+/** Maximum commits and characters per transaction. Larger transactions save nothing. */
 const groups = { of: "store", commits: 4096, bytes: 64 * 1024 * 1024 } as const;
 /** Maximum number of cached session numbers. */
 const rememberedSessions = 20_000;
@@ -48,7 +48,7 @@ export function sqliteStore({ file, durability = "process" }: SqliteStoreOptions
   if (durability !== "process" && durability !== "power") {
     throw new HoldfastError("invalid_option", '`durability` must be "process" or "power"');
   }
-  // Also makes SQLite read a name such as "file:x" as a path.
+  // This also makes SQLite read a name such as "file:x" as a path.
   return createStore(sqliteDriver(resolve(file), durability));
 }
 
@@ -109,7 +109,7 @@ function sqliteDriver(path: string, durability: "process" | "power"): Driver {
   );
 
   const list = createLister(database, transaction);
-  // A wrong number is harmless: it has no events, and is then looked up again.
+  // A wrong number is harmless: it has no events, so it is looked up again.
   const numbers = new Map<string, number>();
 
   function transaction<T>(work: () => T): T {
@@ -120,12 +120,12 @@ function sqliteDriver(path: string, durability: "process" | "power"): Driver {
       commit.run();
       return result;
     } catch (cause) {
-      // Numbers of this transaction will be used again.
+      // Numbers assigned in this transaction will be reused.
       numbers.clear();
       try {
         rollback.run();
       } catch {
-        // After some failures SQLite has rolled back already.
+        // After some failures SQLite has already rolled back.
       }
       throw cause;
     }
@@ -184,7 +184,7 @@ function sqliteDriver(path: string, durability: "process" | "power"): Driver {
     return "ok";
   }
 
-  /** Returns the answer that `put` would give. Changes nothing. */
+  /** Returns the answer that `put` would return. Changes nothing. */
   function judge({ session, seen, entries }: Write): Appended {
     const n = numberOf(session);
     if (n === undefined) return seen.version === 0 ? "ok" : "conflict";
@@ -192,14 +192,17 @@ function sqliteDriver(path: string, durability: "process" | "power"): Driver {
     return endsAt(newestOf.get(n) as Newest | undefined, seen) ? "ok" : "conflict";
   }
 
-  /** Puts all or none. Checks first: with a savepoint a refusal costs four times as much, and success costs more too. */
+  /**
+   * Puts all or none. Checks first: with a savepoint a refusal costs four times as much, and success costs more too.
+   */
   function putUnit(unit: Unit): Appended {
     if (unit.length === 1) return put(unit[0]);
     const answers = new Set(unit.map(judge));
     if (answers.has("duplicate")) return "duplicate";
     if (answers.has("conflict")) return "conflict";
     for (const each of unit) {
-      // Cannot happen, because no one else writes meanwhile. If it did, the transaction must not keep the earlier ones.
+      // Cannot happen, because nothing else writes in the meantime. If it did, the transaction must not keep the
+      // earlier writes.
       if (put(each) !== "ok") throw new Error("the append was refused after its check had passed");
     }
     return "ok";
@@ -213,7 +216,7 @@ function sqliteDriver(path: string, durability: "process" | "power"): Driver {
     return true;
   }
 
-  /** Reads a part of a log. Entries and snapshots of a number never change, and are only deleted together. */
+  /** Reads part of a log. Entries and snapshots under a number never change, and are only deleted together. */
   function pageOf({ n, version, ...newest }: Newest, { after, upTo, limit, bytes, snapshot }: Range): Page {
     const last = Math.min(version, upTo);
     const state = snapshot ? (snapshotBefore.get(n, after, last) as Snapshot | undefined) : undefined;
@@ -249,7 +252,7 @@ function sqliteDriver(path: string, durability: "process" | "power"): Driver {
         const page = pageOf(newest, range);
         const start = page.snapshot?.version ?? range.after;
         const isEmpty = page.entries.length === 0 && start < Math.min(newest.version, range.upTo) && range.limit > 0;
-        // Another process has deleted it, and perhaps opened it again.
+        // A different process has deleted the session, and perhaps opened it again.
         if (!isEmpty || (newestById.get(toValue(session)) as Newest | undefined)?.n === newest.n) return page;
       }
     },

@@ -23,9 +23,9 @@ import {
 } from "./tiered/wrap.ts";
 
 export interface TieredStoreOptions {
-  /** The store of sessions in use. It also has a small ticket for every other session. */
+  /** The store for sessions in use. It also has a small ticket for every other session. */
   hot: Store;
-  /** The store of idle sessions. */
+  /** The store for idle sessions. */
   cold: Store;
   /** Milliseconds without a commit after which a session moves to the cold store. Checked four times in that period. */
   idle: number;
@@ -41,14 +41,14 @@ export interface TieredStore extends Store {
 interface Part {
   commit: Commit;
   commits: Commit[];
-  /** The place of the session once the part is stored. */
+  /** The session's place once the part is stored. */
   next: Place;
   /** The cold log that is obsolete once the part is stored, and the hot log that is obsolete otherwise. */
   old?: string;
   copy?: string;
 }
 
-/** The place of the session must be looked up again. */
+/** The session's place must be looked up again. */
 type Unready = "again";
 
 /** Milliseconds for which a commit retries while other processes move its session. */
@@ -57,9 +57,9 @@ const followLimit = 5000;
 const longestWait = 3_600_000;
 
 /**
- * Combines two stores. Each session has a ticket in the hot store, which names its store and its log. Ids of logs are
- * used once. A session moves by one atomic append to its ticket and to the log that it leaves or takes. So its place is
- * never ambiguous, whichever processes move it and wherever they die.
+ * Combines two stores. Each session has a ticket in the hot store, which names its store and its log. Each log id is
+ * used only once. A session moves by one atomic append to its ticket and to the log that it leaves or takes. So its
+ * place is never ambiguous, whichever processes move it and wherever they die.
  *
  * @example
  * const store = tieredStore({ hot: sqliteStore({ file: "hot.db" }), cold: s3Store({ url: "s3://bucket/cold" }), idle: 3_600_000 });
@@ -81,7 +81,10 @@ export function tieredStore({ hot, cold, idle }: TieredStoreOptions): TieredStor
     if (closing !== undefined) throw new HoldfastError("store_closed", "the tiered store was closed");
   }
 
-  /** Reads a session from its place, and again if it was moved meanwhile; undefined if it does not exist. */
+  /**
+   * Reads a session from its place. Reads again if it was moved in the meantime. Returns undefined if it does not
+   * exist.
+   */
   async function reading<T>(
     session: string,
     read: (store: Store, log: string, given: (entries: Entry[]) => Entry[] | undefined) => Promise<T | undefined>,
@@ -100,14 +103,14 @@ export function tieredStore({ hot, cold, idle }: TieredStoreOptions): TieredStor
     }
   }
 
-  /** Returns the part to append to the hot store for a commit, or the answer if it is already refused. */
+  /** Returns the part to append to the hot store for a commit, or the answer if the commit is already refused. */
   async function partOf(commit: Commit, place: Place | undefined): Promise<Part | Appended | Unready> {
     const { session, version, seen, heading } = commit;
     const [first] = commit.entries;
     if (hasTwins(commit)) return "duplicate";
     if (version !== 0 && (!place || place.ticket.place === "gone")) return "conflict";
     if (place?.ticket.place === "gone") {
-      // A session opened again is the newest, so its ticket must be new too.
+      // A session that is opened again is the newest, so its ticket must be new too.
       await hot.delete(session, { version: place.version, seen: place.mark });
       return "again";
     }
@@ -179,7 +182,7 @@ export function tieredStore({ hot, cold, idle }: TieredStoreOptions): TieredStor
     }
   }
 
-  /** Returns the answer if some commits were already refused. A duplicate takes precedence. */
+  /** Returns the answer if some commits are already refused. A duplicate takes precedence. */
   async function judged(
     parts: (Part | Appended | Unready)[],
     commits: Commit[],
@@ -210,7 +213,7 @@ export function tieredStore({ hot, cold, idle }: TieredStoreOptions): TieredStor
         missed = ticket.log;
         continue;
       }
-      // A session whose log was lost can be deleted too.
+      // A session whose log was lost can be deleted as well.
       if (end && (last?.version !== end.version || !isSame(end.seen, last))) return false;
       const gone = ticketCommit(session, place, { place: "gone" }, Math.max(last?.touched ?? 0, Date.now()));
       const left = wasteOf(session);
@@ -218,7 +221,8 @@ export function tieredStore({ hot, cold, idle }: TieredStoreOptions): TieredStor
       const since = performance.now();
       if ((await hot.append(gone, ...commits)) !== "ok") continue;
       remember(session, placeAfter(gone, { place: "gone" }), since);
-      // The sweep removes its ticket later, because another process may use the ticket for a new session at any moment.
+      // The sweep removes its ticket later, because a different process may use the ticket for a new session at any
+      // moment.
       await discard(ticket.place === "hot" ? hot : cold, ticket.log);
       if (ticket.place === "hot" && ticket.cold !== undefined) await discard(cold, ticket.cold);
       for (const { store, log } of left) await discard(store, log);
@@ -299,7 +303,7 @@ function assertValid(commit: Commit): void {
   if (isLog(commit.session)) throw invalidOption(`the id ${commit.session} is reserved by the tiered store`);
 }
 
-/** Tells whether a writer saw the log with this end. */
+/** Returns whether a writer has seen the log with this end. */
 function isSame(seen: string | undefined, { mark }: LogEnd): boolean {
   return seen === undefined || isSameMark(seen, mark);
 }

@@ -1,4 +1,4 @@
-// An MCP server over HTTP: one request per message, answered by JSON or by events.
+// An MCP server over HTTP: one request per message. The response is JSON or a stream of events.
 import { setTimeout as delay } from "node:timers/promises";
 import { invalidOption } from "../../core/errors.ts";
 import { exchange, ExchangeError } from "../../io/exchange.ts";
@@ -17,7 +17,10 @@ import {
   type RpcReply,
 } from "./rpc.ts";
 
-/** Attempts of a request that did not reach the server, or may reach it twice, and milliseconds before the second. */
+/**
+ * Number of attempts for a request that did not reach the server or may safely reach it twice, and milliseconds before
+ * the second.
+ */
 const attempts = 4;
 const firstPause = 100;
 
@@ -90,7 +93,7 @@ export function createHttpServer(url: string, headers: { [name: string]: string 
       await post({ jsonrpc: "2.0", method: notice.method }, greetingHeaders(greeting, notice), notice);
       return greeting;
     },
-    /** Sends a request. Undefined if the server does not know the session of the greeting. */
+    /** Sends a request. Returns undefined if the server does not know the greeting's session. */
     async request(greeting: Greeting, call: RpcCall): Promise<RpcReply | undefined> {
       const { reply, answered } = await send(greeting, call);
       return answered.status === 404 && greeting.session !== undefined && reply.error ? undefined : reply;
@@ -110,6 +113,6 @@ function greetingHeaders(greeting: Greeting | undefined, { method, params }: Rpc
   return headers;
 }
 
-/** Headers have only visible ASCII. */
+/** Headers may contain only visible ASCII characters. */
 const headerValue = (text: string): string =>
   /^[\x21-\x7e]+$/.test(text) ? text : `=?base64?${Buffer.from(text).toString("base64")}?=`;

@@ -21,15 +21,15 @@ import {
 export interface ProcessOptions {
   command: string;
   args?: readonly string[] | undefined;
-  /** Added to the environment variables of this process. */
+  /** Added to this process's environment variables. */
   env?: { [name: string]: string } | undefined;
   cwd?: string | undefined;
 }
 
-/** Milliseconds that a server has to exit after its input was closed. */
+/** Milliseconds that a server has to exit after its input is closed. */
 const grace = 2_000;
 
-/** Starts the process with the first request, and again with the next request after it has exited. */
+/** Starts the process with the first request. If the process exits, the next request starts it again. */
 export function createProcessServer({ command, args = [], env, cwd }: ProcessOptions) {
   let child: ChildProcess | undefined;
   let lastId = 0;
@@ -43,7 +43,7 @@ export function createProcessServer({ command, args = [], env, cwd }: ProcessOpt
       ...(cwd !== undefined && { cwd }),
     });
     child = started;
-    // It does not keep this process alive; a waiting request has a timer that does.
+    // The child does not keep this process alive. A waiting request does, because it has a timer.
     started.unref();
     for (const stream of [started.stdin, started.stdout]) (stream as Partial<Socket> | null)?.unref?.();
     const lost = (why: string, isSent: boolean): void => {
@@ -107,7 +107,7 @@ export function createProcessServer({ command, args = [], env, cwd }: ProcessOpt
       write({ method: "notifications/initialized" });
       return { version: typeof protocolVersion === "string" ? protocolVersion : legacyVersion };
     },
-    /** Sends a request. Undefined if the process has exited since it was greeted. */
+    /** Sends a request. Returns undefined if the process has exited since it was greeted. */
     request(greeting: Greeting, call: RpcCall): Promise<RpcReply | undefined> {
       if (!child) return Promise.resolve(undefined);
       return send(call.method, isModern(greeting) ? withMeta(call.params) : call.params, call);

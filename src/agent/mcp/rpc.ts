@@ -1,4 +1,4 @@
-// JSON-RPC of an MCP client: the messages, the two eras, and how a refusal reads.
+// JSON-RPC for an MCP client: the messages, the two eras, and how to read a refusal.
 import { HoldfastError } from "../../core/errors.ts";
 import { isObject } from "../../core/json.ts";
 
@@ -10,7 +10,7 @@ export interface RpcReply {
 export interface RpcCall {
   method: string;
   params: { [key: string]: unknown };
-  /** Milliseconds until the answer must be there. */
+  /** Milliseconds within which the answer must arrive. */
   timeout: number;
   signal?: AbortSignal | undefined;
   /** True if the server may get the message twice. */
@@ -33,7 +33,7 @@ const client = { name: "holdfast", version: "1" };
 
 export const initializeParams = { protocolVersion: legacyVersion, capabilities: {}, clientInfo: client };
 
-/** Adds the `_meta` that every request of the stateless era has. */
+/** Adds the `_meta` field that every request in the stateless era has. */
 export function withMeta(params: RpcCall["params"]): RpcCall["params"] {
   const meta = {
     ...Object(params["_meta"]),
@@ -44,10 +44,10 @@ export function withMeta(params: RpcCall["params"]): RpcCall["params"] {
   return { ...params, _meta: meta };
 }
 
-/** The codes by which a server says that it has no `initialize`: it serves only the stateless era. */
+/** The error codes of a server that has no `initialize`, because it serves only the stateless era. */
 export const hasNoInitialize = ({ error }: RpcReply): boolean => error?.code === -32601 || error?.code === -32022;
 
-/** Finds the reply to a request in a text: JSON, or a stream of events. Undefined without one. */
+/** Finds the reply to a request in a text, which is JSON or a stream of events. Returns undefined if there is none. */
 export function findReply(text: string, id: number): RpcReply | undefined {
   const texts = /^\s*[{[]/.test(text) ? [text] : text.split(/\r?\n\r?\n/).map(dataOf);
   return texts.map((part) => parseReply(part, id)).find((reply) => reply !== undefined);
@@ -69,7 +69,7 @@ export function parseReply(text: string, id: number): RpcReply | undefined {
   }
 }
 
-/** `isSent`: the server may have seen the request, and what it did is not known. */
+/** `isSent`: the server may have seen the request, and its effect is unknown. */
 export const serverFailed = (what: string, isSent: boolean, cause?: unknown): HoldfastError =>
   new HoldfastError("server_failed", what, { cause, ...(isSent && { detail: { isSent } }) });
 

@@ -13,15 +13,15 @@ export interface Verbs {
   counted<T>(verb: Promise<T>): Promise<T>;
 }
 
-/** How often one session is answered in a row before the others, and the maximum milliseconds for that. */
+/** How often one session is answered in a row before others get a turn, and for how many milliseconds at most. */
 const [inARow, longestRow] = [32, 5];
 
-/** With more answers than this in one turn of the event loop, sessions are answered one after the other. */
+/** Above this many answers in one turn of the event loop, sessions are answered one after another. */
 const noCrowd = 64;
 
 const noLimit: Call = { until: Infinity };
 
-/** A unit that waits to be written with others. */
+/** A unit that is waiting to be written together with others. */
 interface Job extends Waiting, GroupJob {
   call: Call | undefined;
   resolve(answer: Appended): void;
@@ -33,16 +33,16 @@ export function createAppend(driver: Driver, attempts: Attempts, { begin, end, c
   const { deadlines, limitFor, faultOf, ask, askAgain, within } = attempts;
   const queue = groups?.of === "session" ? createSessionQueue<Job>(groups.commits, send) : undefined;
   const group = groups?.of === "store" || groups?.of === "sessions" ? createGroups<Job>(groups, send) : undefined;
-  /** Whether the driver answers appends later, so that waiting callers need a deadline. */
+  /** Whether the driver answers appends asynchronously, so that waiting callers need a deadline. */
   let isLater = false;
-  /** The session that a synchronous driver answers at once, the end of that time, and the number of answers so far. */
+  /** The session that a synchronous driver is currently answering, when that ends, and the number of answers so far. */
   let last = "";
   let until = 0;
   let row = 0;
-  /** The number of units answered at once in this turn of the event loop. */
+  /** The number of units answered immediately in this turn of the event loop. */
   let answered = 0;
 
-  /** Passes a group to the driver and answers the callers. */
+  /** Passes a group to the driver and answers its callers. */
   function send(group: Job[]): Answer<void> {
     const jobs = group.filter(({ isDone }) => !isDone);
     if (jobs.length === 0) return;
@@ -62,7 +62,7 @@ export function createAppend(driver: Driver, attempts: Attempts, { begin, end, c
     }
   }
 
-  /** After a failure: retries the group if that may help, or each unit alone if one unit is the reason. */
+  /** After a failure: retries the group if that may help, or retries each unit alone if a single unit caused it. */
   async function sendAgain(jobs: Job[], call: Call, failure: unknown): Promise<void> {
     try {
       settle(jobs, await askAgain("writes", call, (call) => driver.append(unitsOf(jobs), call), failure));

@@ -3,20 +3,20 @@ import { setTimeout as delay } from "node:timers/promises";
 import { HoldfastError, isHoldfastError, messageOf } from "../../core/errors.ts";
 import type { Answer, Call, Driver, Fault } from "./driver.ts";
 
-/** Milliseconds that a call may wait for the store, that its last verb has at least, and bytes per extra millisecond. */
+/** Milliseconds that a call may wait for the store, the minimum for its last verb, and bytes per extra millisecond. */
 const timeLimit = 5000;
 const leastTimeLimit = 500;
 const bytesPerMs = 1024;
-/** The maximum random pause before a retry, in milliseconds: before the first retry, and at most. */
+/** Maximum random pause before a retry, in milliseconds: before the first retry, and in general. */
 const [shortestPause, longestPause] = [5, 500];
 
-/** A caller that waits for a driver. */
+/** A caller that is waiting for a driver. */
 export interface Waiting extends Timed {
   /** Its request, once it was sent. */
   readonly call: Call | undefined;
 }
 
-/** Whether the request may be repeated although the first attempt may have succeeded. */
+/** Whether the request may be repeated even though the first attempt may have succeeded. */
 export type Effect = "reads" | "writes";
 
 export type Attempts = ReturnType<typeof createAttempts>;
@@ -28,7 +28,9 @@ export function createAttempts({ name, fault, overtime }: Pick<Driver, "name" | 
     return new HoldfastError("store_busy", `${name} did not answer within its time limit`);
   });
 
-  /** Returns the deadline of a verb that begins now. `waited` is the time that its call has waited for the store before. */
+  /**
+   * Returns the deadline for a verb that starts now. `waited` is how long its call has already waited for the store.
+   */
   function limitFor(bytes = 0, waited = 0): number {
     return performance.now() + Math.max(timeLimit - waited, leastTimeLimit) + bytes / bytesPerMs;
   }
@@ -61,7 +63,7 @@ export function createAttempts({ name, fault, overtime }: Pick<Driver, "name" | 
     });
   }
 
-  /** Calls the driver. Retries while a retry may help, is safe, and there is time. */
+  /** Calls the driver. Retries as long as a retry may help, is safe, and there is time left. */
   async function ask<T>(effect: Effect, call: Call, run: (call: Call) => Answer<T>): Promise<T> {
     try {
       const answer = run(call);
@@ -102,7 +104,7 @@ interface Timed {
 /** Milliseconds between two checks for late verbs. */
 const pace = 50;
 
-/** `late` creates the error of a late verb; undefined if the verb may take longer. */
+/** `late` creates the error for a late verb, or returns undefined if the verb may take longer. */
 function createDeadlines<T extends Timed>(late: (timed: T) => Error | undefined) {
   const pending = new Set<T>();
   let timer: NodeJS.Timeout | undefined;

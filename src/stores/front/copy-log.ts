@@ -1,12 +1,12 @@
-// copyLog(): copies the entries of a log into another store, page by page. readPages() reads a whole log in pages.
+// copyLog(): copies a log's entries into another store, page by page. readPages() reads a whole log in pages.
 import type { Appended, Commit, Entry, Heading, NewEntry, Snapshot, Store } from "../../core/store.ts";
 import { copyEntry } from "./unit.ts";
 
-/** Maximum entries and approximate bytes of a page, unless one entry has more. A copy commits page by page. */
+/** Maximum entries and approximate bytes in a page, unless one entry is larger. A copy commits page by page. */
 const pageEntries = 2000;
 const pageBytes = 1024 * 1024;
 
-/** Reads the entries of a log in pages. Yields nothing for a missing log. */
+/** Reads a log's entries in pages. Yields nothing for a missing log. */
 export async function* readPages(
   store: Store,
   session: string,
@@ -31,10 +31,10 @@ export interface LogCopy {
   after?: number;
   /** The last version to copy. */
   upTo: number;
-  /** The heading of the target, and its heading after the last entry. */
+  /** The target's heading, and its heading after the last entry. */
   heading: Heading;
   lastHeading?: Heading | undefined;
-  /** The mark of the target when it is complete. */
+  /** The target's mark when it is complete. */
   mark?: string | undefined;
   /** Snapshots of these versions, in order. */
   snapshots?: Snapshot[];
@@ -45,8 +45,8 @@ export interface LogCopy {
 }
 
 /**
- * Copies a log, or the rest of one. Returns the version of the target, and the refusal of a commit, if there was one.
- * The version is lower than `upTo` if the source is shorter.
+ * Copies a log, or the rest of one. Returns the target's version, and the refusal if a commit was refused. The version
+ * is lower than `upTo` if the source is shorter.
  */
 export async function copyLog(copy: LogCopy): Promise<{ version: number; refused?: Appended }> {
   const { from, source, to, target, after = 0, upTo, heading, lastHeading, mark, change = copyEntry, onCommit } = copy;

@@ -1,8 +1,8 @@
-// Entries of stores that keep only their text.
+// Entries for stores that keep only an entry's text.
 import { eventKey, type Event } from "../../core/event.ts";
 import type { Entry } from "./driver.ts";
 
-/** Completes an entry with the time and the key in its event. */
+/** Completes an entry with the time and the key from its event. */
 export function eventEntry(version: number, body: string): Entry {
   const entry: Entry = { version, body, at: 0 };
   try {

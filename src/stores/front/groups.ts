@@ -1,7 +1,7 @@
-// Group commit: units that arrive while a group is written form the next group, for any sessions.
+// Group commit: units that arrive while a group is being written form the next group, whatever their sessions.
 import type { Answer, Groups, Unit } from "./driver.ts";
 
-/** A unit that waits or is being written. */
+/** A unit that is waiting or being written. */
 export interface Job {
   readonly unit: Unit;
   readonly bytes: number;
@@ -17,11 +17,11 @@ export function createGroups<J extends Job>(
   const { of, commits: mostCommits, bytes: mostBytes } = groups;
   const lanes = groups.of === "sessions" ? groups.lanes : 1;
   let queue: J[] = [];
-  // Sessions of the running groups, if a session may be in only one group at a time.
+  // The running groups' sessions, if a session may be in only one group at a time.
   const inGroups = new Set<string>();
   let running = 0;
 
-  /** Returns the next group: all waiting units, except those whose session must be in another group. */
+  /** Returns the next group: all waiting units, except units whose session must be in a different group. */
   function take(): J[] {
     const group: J[] = [];
     const rest: J[] = [];
@@ -68,7 +68,7 @@ export function createGroups<J extends Job>(
     queue.push(job);
     if (running >= lanes) return;
     running++;
-    // Units of one turn of the event loop are grouped.
+    // Units that arrive in one turn of the event loop are grouped.
     setImmediate(sendNext);
   };
 }

@@ -1,4 +1,4 @@
-// Lists sessions page by page: filtered, without sessions opened meanwhile, and without repeated sessions.
+// Lists sessions page by page: filtered, without sessions opened in the meantime, and without repeated sessions.
 import { HoldfastError, invalidOption } from "../../core/errors.ts";
 import type { Filter, Listed } from "../../core/store.ts";
 import type { Driver, Listing, Row, Rows } from "./driver.ts";
@@ -42,7 +42,7 @@ export function createListing({ driver, assertOpen, page, placeOf }: ListingPart
     yield* rowsOf({ ...asked, order: "opened", ...(after !== undefined && { after }) });
   }
 
-  /** A commit moves a session towards the end of this order. A session is listed once, where it is met first. */
+  /** A commit moves a session towards the end of this order. A session is listed once, where it is first found. */
   async function* byIdleness(filter: Filter): AsyncGenerator<Row> {
     if (!driver.idle) {
       const rows: Row[] = [];
@@ -62,7 +62,7 @@ export function createListing({ driver, assertOpen, page, placeOf }: ListingPart
     assertOpen();
     assertCursor(filter);
     for await (const row of filter.idleBefore === undefined ? byOpening(filter) : byIdleness(filter)) {
-      // Closed while the page was read, or while the caller had the row.
+      // The store was closed while the page was read, or while the caller had the row.
       assertOpen();
       if (matches(row, filter)) yield toListed(row);
       assertOpen();
@@ -70,7 +70,7 @@ export function createListing({ driver, assertOpen, page, placeOf }: ListingPart
   };
 }
 
-/** Refuses a cursor in the order of idle time. */
+/** Refuses a cursor when listing by idle time. */
 export function assertCursor({ after, idleBefore }: Filter): void {
   if (after === undefined || idleBefore === undefined) return;
   throw invalidOption("`after` cannot be combined with `idleBefore`, because it follows the order of opening");

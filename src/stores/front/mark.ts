@@ -1,11 +1,12 @@
-// Marks: a short text that identifies a whole log, so that a writer can tell its log from another of equal length.
+// Marks: a short text that identifies a whole log, so that a writer can tell its log from a different one of equal
+// length.
 import { hash } from "node:crypto";
 import type { NewEntry } from "../../core/store.ts";
 
 /**
- * Returns the mark of a log after more entries, `HASH@TIME`: 96 bits of a hash of the previous mark and the entries, and
- * the time of the last entry. Equal hashes mean equal logs, whatever the clocks of their writers showed. The time is for
- * stores without hashes. A log without entries has the mark "".
+ * Returns a log's mark after more entries, `HASH@TIME`: 96 bits of a hash of the previous mark and the entries, and the
+ * last entry's timestamp. Equal hashes mean equal logs, whatever their writers' clocks showed. The time is for stores
+ * without hashes. A log without entries has the mark "".
  */
 export function markAfter(mark: string, entries: readonly NewEntry[]): string {
   let after = mark;
@@ -23,12 +24,12 @@ export function timeAfter(mark: string, entries: readonly NewEntry[]): string {
   return last ? timeMark(last.at) : mark;
 }
 
-/** Returns the mark of a log whose newest entry has no hash: the time of that entry. */
+/** Returns the mark of a log whose newest entry has no hash: that entry's timestamp. */
 export function timeMark(at: number): string {
   return `@${at}`;
 }
 
-/** Tells whether a mark has only a time. */
+/** Returns whether a mark has only a time. */
 export const isTime = (mark: string): boolean => mark.charCodeAt(0) === 64;
 
 /** Returns the time in a mark, if it has one. */
@@ -44,7 +45,7 @@ export function hashOfMark(mark: string): string | undefined {
   return at < 0 ? mark : mark.slice(0, at);
 }
 
-/** Tells whether two marks may belong to the same log, by their hashes, or by times if one has no hash. */
+/** Returns whether two marks may belong to the same log. Compares hashes, or times if one has no hash. */
 export function isSameMark(one: string, other: string): boolean {
   const [hash, otherHash] = [hashOfMark(one), hashOfMark(other)];
   if (hash !== undefined && otherHash !== undefined) return hash === otherHash;

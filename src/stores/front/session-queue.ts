@@ -1,4 +1,4 @@
-// Serves one item per session at a time, within one process, in order of arrival. Waiting items are served together.
+// Serves one session's items one at a time within a process, in order of arrival. Waiting items are served together.
 
 /** An item that waits to be served with others of its session. */
 interface Waiting<T> {
@@ -7,7 +7,7 @@ interface Waiting<T> {
 
 type Job<T> = Waiting<T> | { alone(): Promise<void> };
 
-/** `serve` gets up to `most` waiting items of one session. It never rejects. */
+/** `serve` gets up to `most` waiting items for one session. It never rejects. */
 export function createSessionQueue<T>(most: number, serve: (items: T[]) => void | Promise<void>) {
   const queues = new Map<string, Job<T>[]>();
 
@@ -43,7 +43,7 @@ export function createSessionQueue<T>(most: number, serve: (items: T[]) => void 
       push(session, { item });
     },
 
-    /** Waits in the queues of several sessions, and runs when it is first in all of them. */
+    /** Waits in several sessions' queues, and runs when it is first in all of them. */
     alone<R>(sessions: readonly string[], run: () => Promise<R>): Promise<R> {
       let missing = sessions.length;
       let start!: () => void;

@@ -1,4 +1,5 @@
-// Prepares commits for drivers: copies them, so that callers may change their own, checks them, and adds their sizes.
+// Prepares commits for drivers: copies them, so that callers may change their own copies, checks them, and adds their
+// sizes.
 import { invalidOption } from "../../core/errors.ts";
 import type { Commit, Heading, NewEntry } from "../../core/store.ts";
 import type { Driver, Unit, Write } from "./driver.ts";
@@ -48,7 +49,7 @@ function toWrite(commit: Commit, driver: Driver): Write {
   return write;
 }
 
-/** Returns the mark of a log after entries. Without the mark before them, it has no hash. */
+/** Returns a log's mark after entries. If the mark before them is unknown, the result has no hash. */
 function nextMark(
   seen: string | undefined,
   mark: string | undefined,
@@ -83,7 +84,7 @@ export function copyHeading({ environment, opened, parent, ended }: Heading): He
   return copy;
 }
 
-/** Tells whether two entries have the same key. */
+/** Returns whether two entries have the same key. */
 export function hasTwins({ entries }: Pick<Write, "entries">): boolean {
   if (entries.length === 1) return false;
   const keys = entries.flatMap(({ key }) => key ?? []);

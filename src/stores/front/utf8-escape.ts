@@ -1,8 +1,11 @@
-// Escapes texts for stores of UTF-8, which cannot hold half a surrogate pair. Some databases also refuse NUL.
+// Escapes texts for UTF-8 stores, which cannot hold half a surrogate pair. Some databases also refuse NUL.
 import type { Heading } from "../../core/store.ts";
 import type { Answer, Driver, Entry, Write } from "./driver.ts";
 
-/** Each is stored as U+0001 and its code, like U+0001 itself. JSON.stringify writes none of them, so bodies stay. */
+/**
+ * Each is stored as U+0001 and its code, like U+0001 itself. JSON.stringify writes none of them, so bodies do not
+ * change.
+ */
 // eslint-disable-next-line no-control-regex -- these are what is looked for
 const special = /[\0\u0001\p{Surrogate}]/gu;
 /** Matches whole pairs too, which takes half the time. */
@@ -61,7 +64,7 @@ function after<T, U>(answer: Answer<T>, change: (value: T) => U): Answer<U> {
   return answer instanceof Promise ? answer.then(change) : change(answer);
 }
 
-/** Escapes a write in place. The front made the write, so no one else holds it. */
+/** Escapes a write in place. The front created the write, so nothing else holds it. */
 export function escapeWrite(write: Write): void {
   write.session = toText(write.session);
   for (const entry of write.entries) {

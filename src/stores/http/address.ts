@@ -1,4 +1,4 @@
-// Parses the URL of an HTTP store: the address, the token, and a name for messages, which contains no token.
+// Parses an HTTP store's URL into the address, the token, and a name for messages without the token.
 import { invalidOption } from "../../core/errors.ts";
 
 export interface Address {
@@ -26,7 +26,7 @@ export function addressOf(given: string): Address {
   const token = url.username === "" ? process.env["HOLDFAST_STORE_TOKEN"]?.trim() : decoded(url.username, shown);
   const headers: Record<string, string> = { "content-type": "application/json", accept: "application/json" };
   if (token !== undefined && token !== "") {
-    // A header cannot hold it. Refused here, because the message of the HTTP client would show the token.
+    // A header cannot hold this token. It is refused here, because the HTTP client's message would show it.
     if (!/^[!-~]+$/.test(token))
       throw invalidOption(`the token for the HTTP store ${shown} must be plain ASCII text without spaces`);
     headers["authorization"] = `Bearer ${token}`;

@@ -1,4 +1,4 @@
-// Checks the answers of a service, which is not trusted.
+// Checks the answers from a service, which is not trusted.
 import type { EndReason } from "../../core/event.ts";
 import type { Appended, Filter, Listed, Snapshot } from "../../core/store.ts";
 import type { Entry, Row } from "../front.ts";
@@ -76,7 +76,7 @@ export function deletedOf(answer: unknown): boolean {
 export function aboutOf(answer: unknown): { format: number; persistent: boolean } {
   const { format, persistent } = fieldsOf(answer, "an object with `format` and `persistent`");
   const number = wholeOf(format, 1, "`format`");
-  // The other fields of a later format are unknown here.
+  // A later format may have other fields, which are unknown here.
   if (number === 1 && typeof persistent !== "boolean") throw new WrongAnswer("`persistent` must be true or false");
   return { format: number, persistent: persistent === true };
 }

@@ -1,23 +1,23 @@
-// Sends one request to the service of an HTTP store, and classifies its refusals.
+// Sends one request to an HTTP store's service, and classifies its refusals.
 import { HoldfastError, messageOf, type ErrorCode } from "../../core/errors.ts";
 import { exchange, ExchangeError } from "../../io/exchange.ts";
 import type { Call, Fault } from "../front.ts";
 import type { Address } from "./address.ts";
 import { WrongAnswer } from "./answers.ts";
 
-/** Maximum number of concurrent requests. Further requests wait. */
+/** Maximum number of concurrent requests. Additional requests wait. */
 const mostConnections = 64;
-/** Maximum bytes of an answer: about half of the longest text that V8 can hold. */
+/** Maximum size of an answer in bytes: about half the longest text that V8 can hold. */
 const largest = 256 * 1024 * 1024;
-/** Extra milliseconds for each byte of an answer. A server that sends slowly gains no time. */
+/** Extra milliseconds for each byte in an answer. A server gains no time by sending slowly. */
 const perByte = 1 / 1024;
-/** The part of its time limit that a request must have left when it gets a connection. */
+/** The fraction of its time limit that a request must still have when it gets a connection. */
 const leastShare = 0.1;
 /** The codes that a service may return. `store_closed` is not among them, because this store is open. */
 const passedOn = new Set<string>(["store_busy", "store_full", "store_failed", "store_corrupt", "store_newer"]);
 const busyStatuses = new Set([408, 429, 502, 503, 504]);
 
-/** A refusal or an invalid answer. The message follows the name of the store. */
+/** A refusal or an invalid answer. The message is appended to the store's name. */
 class Refusal extends Error {
   readonly code: ErrorCode;
 
@@ -34,7 +34,7 @@ interface Reply {
 }
 
 export interface Client {
-  /** Sends a verb, without a body as GET. `read` checks the answer, and throws a WrongAnswer if it is invalid. */
+  /** Sends a verb; without a body, as GET. `read` checks the answer, and throws a WrongAnswer if it is invalid. */
   ask<T>(verb: string, body: unknown, read: (answer: unknown) => T, call: Call): Promise<T>;
   /** Whether a request of this call is running. */
   isAsking(call: Call): boolean;
@@ -42,10 +42,10 @@ export interface Client {
 }
 
 export async function createClient({ origin, path, headers }: Address): Promise<Client> {
-  // Loaded here: it takes a tenth of a second.
+  // Loaded on first use, because it takes a tenth of a second.
   const { Pool } = await import("undici");
-  // The exchange limits the time. Idle connections are closed after 4 s, earlier than most servers close them. A request
-  // sent while the server closes its connection would be in doubt.
+  // The exchange limits the time. Idle connections are closed after 4 s, which is earlier than most servers close them.
+  // If a request were sent while the server closes its connection, its outcome would be in doubt.
   const pool = new Pool(origin, {
     connections: mostConnections,
     pipelining: 1,
@@ -120,7 +120,7 @@ function refusalOf(verb: string, { status, location, bytes }: Reply): Error {
   return new Refusal("store_failed", `answered ${verb} with ${status}${because}${hint}`);
 }
 
-// Fatal: otherwise invalid bytes would become another text.
+// Fatal, because otherwise invalid bytes would silently become different text.
 const decoder = new TextDecoder("utf-8", { fatal: true });
 
 function parsed(bytes: Uint8Array): unknown {
@@ -137,7 +137,7 @@ function parsed(bytes: Uint8Array): unknown {
   }
 }
 
-/** Returns the error in an answer, if it has the shape of the contract. */
+/** Returns the error in an answer, if it has the shape that the contract defines. */
 function errorIn(bytes: Uint8Array): { code: string; message: string } | undefined {
   try {
     const { error } = Object(JSON.parse(decoder.decode(bytes))) as { error?: unknown };
@@ -148,7 +148,7 @@ function errorIn(bytes: Uint8Array): { code: string; message: string } | undefin
   }
 }
 
-/** Puts the text of a server on one line. */
+/** Puts a server's text on one line. */
 function plain(text: string, length: number): string {
   const line = text.slice(0, length).replaceAll(/[\s\p{C}]+/gu, " ");
   return text.length > length ? `${line}…` : line;

@@ -41,11 +41,11 @@ export function createConnections({ url, name, schema, connections }: Target) {
   const { Client } = loadPg();
   const all = new Set<Connection>();
   const idle: Connection[] = [];
-  // Each permit stands for a connection, open or opening.
+  // Each permit represents a connection, open or opening.
   let permits = connections;
   const waiting: { call: Call; next(): void }[] = [];
   let prepared = false;
-  // Turned off after the first failure: a pooler may give each transaction another connection to the server.
+  // Turned off after the first failure: a pooler may use a different server connection for each transaction.
   let keepsReady = true;
 
   async function connect(call: Call): Promise<Connection> {
@@ -77,13 +77,13 @@ export function createConnections({ url, name, schema, connections }: Target) {
       lose();
       socket.destroy();
       if (isHoldfastError(cause) || cause instanceof TimeIsUp) throw cause;
-      // For other callers that wait for this connection.
+      // Tells other callers that are waiting for this connection.
       for (const { call } of waiting) call.reason = new Unconnected("", { cause });
       throw new Unconnected("there is no connection", { cause });
     }
   }
 
-  /** Waits for a permit. A caller that was woken too late passes it on. */
+  /** Waits for a permit. A caller that is woken too late passes the permit on. */
   async function takePermit(call: Call): Promise<void> {
     if (permits > 0) {
       permits--;
@@ -132,14 +132,14 @@ export function createConnections({ url, name, schema, connections }: Target) {
 
   return {
     run,
-    /** Ends all connections, also those in use. */
+    /** Ends all connections, including connections in use. */
     async end(): Promise<void> {
       await Promise.all([...all].map(farewell));
     },
   };
 }
 
-/** Ends the connection, without waiting for a server that does not answer. */
+/** Ends the connection without waiting, because the server may not answer. */
 async function farewell({ client, socket }: Connection): Promise<void> {
   if (socket.destroyed) return;
   const closed = new Promise((resolve) => socket.once("close", resolve));
@@ -149,7 +149,7 @@ async function farewell({ client, socket }: Connection): Promise<void> {
   clearTimeout(timer);
 }
 
-/** Waits for an answer until the deadline, then drops the connection: a paused server never answers. */
+/** Waits for an answer until the deadline, then drops the connection, because a paused server never answers. */
 async function inTime<T>({ socket }: Connection, call: Call, work: () => Promise<T>): Promise<T> {
   let late = false;
   const timer = setTimeout(

@@ -1,11 +1,11 @@
-// Classifies failures of Postgres: whether they may have changed something, and their error codes.
+// Classifies Postgres failures: whether they may have changed something, and their error codes.
 import { messageOf, type ErrorCode } from "../../core/errors.ts";
 import type { Fault } from "../front.ts";
 
 /** Thrown at the deadline of a verb. Its cause, if any, is the reason for the delay. */
 export class TimeIsUp extends Error {}
 
-/** Thrown if there was no connection, so nothing was sent. Its cause is the reason. */
+/** Thrown if there was no connection, so nothing was sent. The cause is the reason. */
 export class Unconnected extends Error {}
 
 /** Returns the SQLSTATE of an error; undefined if the connection itself failed. */
@@ -14,34 +14,34 @@ export function stateOf(thrown: unknown): string {
   return typeof severity === "string" && typeof code === "string" ? code : "";
 }
 
-/** Tells whether the server refused a statement. Then nothing was changed, and the connection stays usable. */
+/** Returns whether the server refused a statement. If so, nothing was changed, and the connection stays usable. */
 export function isRefusal(thrown: unknown): boolean {
-  // Independent of the language of the server.
+  // Does not depend on the server's language.
   const { severity } = thrown as { severity?: unknown };
   return stateOf(thrown) !== "" && severity !== "FATAL" && severity !== "PANIC";
 }
 
-/** Tells whether a refused statement may succeed next time: it, or the opening of the schema, lost against another. */
+/** Returns whether a refused statement may succeed next time, because it or the opening of the schema lost a race. */
 function isRace(thrown: unknown): boolean {
   return isRefusal(thrown) && /^(40001|40P01)$/.test(stateOf(thrown));
 }
 
-/** Tells whether a prepared statement is missing: a pooler between us and the server changes connections. */
+/** Returns whether a prepared statement is missing: a pooler between us and the server changes connections. */
 export function isStrayed(thrown: unknown): boolean {
   return isRefusal(thrown) && /^(26000|42P05)$/.test(stateOf(thrown));
 }
 
-/** Tells whether the written values are the reason, such as an id that is too long. */
+/** Returns whether the written values caused the failure, such as an id that is too long. */
 function isUnfit(thrown: unknown): boolean {
   return isRefusal(thrown) && /^(22|23|54)/.test(stateOf(thrown));
 }
 
-/** Tells whether another connection may help. It cannot if a person must change something. */
+/** Returns whether a new connection may help. It cannot if a person must change something. */
 function isPassing(thrown: unknown): boolean {
   return !/^(28|3D|42|0A|22|25)/.test(stateOf(thrown));
 }
 
-/** Tells whether the server is read-only. After a failover, another server may accept writes. */
+/** Returns whether the server is read-only. After a failover, a different server may accept writes. */
 export function isReadOnly(thrown: unknown): boolean {
   return stateOf(thrown) === "25006";
 }
@@ -81,14 +81,14 @@ export function faultOf(thrown: unknown): Fault {
   }
   const [, code, message] = failures.find(([pattern]) => pattern.test(state))!;
   const text = `${message}: ${messageOf(thrown)}`;
-  // A server that ends a connection may have written before it did.
+  // A server that ends a connection may have written before that.
   if (!isRefusal(thrown)) return { code, message: text, effect: "unknown", passing: isPassing(thrown), cause: thrown };
   const passing = isRace(thrown) || isStrayed(thrown);
   return { code, message: text, effect: "nothing", passing, pause: 10, single: isUnfit(thrown), cause: thrown };
 }
 
 function connectionText(cause: unknown): string {
-  // If a name has several addresses, Node reports the failures of all of them without a message.
+  // If a name has several addresses, Node reports one error without a message that contains all their failures.
   const { errors } = cause as { errors?: unknown[] };
   return messageOf(errors?.[0] ?? cause);
 }

@@ -1,10 +1,12 @@
-// The SQL functions of the Postgres store: append a group of commits, read a page of a log, find a key, delete a session.
+// The SQL functions of the Postgres store: append a group of commits, read a page of a log, find a key, delete a
+// session.
 
-/** The number of rows that share the count of an environment's open sessions. */
+/** The number of rows over which an environment's count of open sessions is split. */
 const shares = 16;
 
 /**
- * `append_units` answers with a digit for each commit: 0 ok, 1 conflict, 2 duplicate. Commits of one unit get the same.
+ * `append_units` returns a digit for each commit: 0 ok, 1 conflict, 2 duplicate. Commits in one unit get the same
+ * digit.
  *
  * All callers take locks in the same order, so that there are no deadlocks: existing sessions by id, then ids of new
  * sessions by id, then counts by environment. Arrays accessed by index hold numbers and no nulls: only then is access

@@ -23,7 +23,7 @@ interface Found {
 
 /** Creates the driver's `list`. */
 export function createLister(run: Run, schema: string): (listing: Listing, call: Call) => Promise<Rows> {
-  // Several locks are taken in the order of ids, as in `append`.
+  // If several locks are needed, they are taken in the order of ids, as in `append`.
   const move = `UPDATE ${schema}.sessions s SET touched = m.touched
     FROM (SELECT l.n, v.touched FROM (
       SELECT n FROM ${schema}.sessions WHERE n = ANY ($1::bigint[]) ORDER BY id FOR NO KEY UPDATE) l
@@ -53,8 +53,8 @@ export function createLister(run: Run, schema: string): (listing: Listing, call:
   }
 
   /**
-   * Reads sessions in the order of `sessions.touched` and updates outdated times. Returns the sessions whose true time lies
-   * within the page. The others follow later, at their new place.
+   * Reads sessions in the order of `sessions.touched` and updates outdated times. Returns the sessions whose true time
+   * lies within the page. The others follow later, at their new place in the order.
    */
   async function byIdleness(listing: Listing, call: Call): Promise<Rows> {
     const { after, limit, idleBefore = Infinity } = listing;

@@ -1,4 +1,4 @@
-// The tables and functions of a Postgres store, and their migration, which many processes may start at once.
+// The tables and functions of a Postgres store, and their migration, which many processes may start at the same time.
 import { HoldfastError } from "../../core/errors.ts";
 import { functionsOf } from "./functions.ts";
 import { stateOf } from "./failures.ts";
@@ -7,8 +7,8 @@ export const quoted = (name: string): string => `"${name.replaceAll('"', '""')}"
 export const literal = (text: string): string => `'${text.replaceAll("'", "''")}'`;
 
 /**
- * Settings of all functions. A connection plans a query once, perhaps while the tables are empty, so the plans are forced
- * to use indexes and nested loops. A function that waits for a lock gives up before its client does.
+ * Settings of all functions. A connection plans a query once, perhaps while the tables are empty, so the plans are
+ * forced to use indexes and nested loops. A function that waits for a lock gives up before its client does.
  */
 const settings = `SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off
   SET plan_cache_mode = force_generic_plan SET jit = off SET lock_timeout = '4s'`;
@@ -57,13 +57,13 @@ const migrations: ((schema: string) => string)[] = [
       open bigint NOT NULL,
       PRIMARY KEY (environment, share)
     ) WITH (fillfactor = 50);`,
-  // The mark of the log after an event; null if it is the event's time. Functions of older versions stay.
+  // The log's mark after an event; null if it is the event's time. Functions from older versions are left in place.
   (schema) => `
     ALTER TABLE ${schema}.events ADD COLUMN chain text COLLATE "C";
     ${functionsOf(schema, settings)}`,
 ];
 
-/** Errors that the block below raises. They roll it back. */
+/** Errors that the block below raises. They roll the block back. */
 const foreign = "HF001";
 const newer = "HF002";
 const unreadable = "HF003";
@@ -115,7 +115,7 @@ export async function prepareSchema(
   store: string,
 ): Promise<void> {
   try {
-    // Check first. This works on a standby too.
+    // Check first. Unlike a migration, this also works on a standby.
     const found = await query(`SELECT version FROM ${quoted(schema)}.holdfast`).catch((cause: unknown) => {
       if (/^(42P01|3F000)$/.test(stateOf(cause))) return [];
       throw cause;

@@ -1,9 +1,9 @@
-// Encodes arrays in the binary format of Postgres.
+// Encodes arrays in Postgres's binary format.
 
 /** The element types of arrays, by their Postgres OIDs. */
 const types = { integer: 23, text: 25, double: 701 } as const;
 
-/** Writes the header of an array. The binary format needs no quoting, and bodies are full of quotes. */
+/** Writes an array header. Bodies are full of quotes, and the binary format needs no quoting. */
 function array(type: number, length: number, bytes: number): Buffer {
   const buffer = Buffer.allocUnsafe(length === 0 ? 12 : 20 + bytes);
   buffer.writeInt32BE(length === 0 ? 0 : 1, 0);
@@ -16,7 +16,7 @@ function array(type: number, length: number, bytes: number): Buffer {
   return buffer;
 }
 
-/** `toText` must have converted the texts. */
+/** `toText` must already have converted the texts. */
 export function textArray(values: (string | null)[]): Buffer {
   const sizes = values.map((value) => (value === null ? -1 : Buffer.byteLength(value)));
   const buffer = array(
@@ -55,7 +55,7 @@ export function doubleArray(values: number[]): Buffer {
 
 const largest = 2 ** 31 - 1;
 
-/** Limits a version to the largest integer of Postgres. No log is that long. */
+/** Limits a version to Postgres's largest integer. No log is that long. */
 export function toInteger(version: number): number {
   return Math.min(version, largest);
 }

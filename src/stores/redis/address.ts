@@ -1,19 +1,29 @@
-// Parses the address of a Redis store: a URL with options in its query, for one server, Sentinel or a Cluster.
+// Parses a Redis store's address: a URL with options in its query, for one server, Sentinel or a Cluster.
 import { HoldfastError } from "../../core/errors.ts";
 
 export interface RedisStoreOptions {
   /**
    * `redis://[user:password@]host[:port][/database]`, `rediss://…` with TLS,
-   * `redis+sentinel://host:port,host:port/name[/database]` or `redis+cluster://host:port,host:port`. Every other option may be given in its query: `?prefix=…`.
+   * `redis+sentinel://host:port,host:port/name[/database]` or `redis+cluster://host:port,host:port`. Every other option
+   * may be given in its query: `?prefix=…`.
    */
   url: string;
-  /** The start of all keys. Stores with different prefixes share a server and nothing else. Default "holdfast". */
+  /**
+   * The prefix for all keys. Stores with different prefixes can use one server and share nothing else. Default
+   * "holdfast".
+   */
   prefix?: string;
   /** Seconds without a commit after which a session is removed. Use the same value in all processes. Default: never. */
   expire?: number;
-  /** Replicas that must have a commit before it is answered. Costs each commit their round trip. Default 0. */
+  /**
+   * Number of replicas that must have a commit before it is answered. Costs each commit a round trip to them. Default
+   * 0.
+   */
   wait?: number;
-  /** "allow" accepts a server that evicts keys when its memory is full, and with them parts of logs. Default "refuse". */
+  /**
+   * "allow" accepts a server that evicts keys when its memory is full, which may remove parts of logs. Default
+   * "refuse".
+   */
   eviction?: "allow" | "refuse";
 }
 
@@ -55,7 +65,8 @@ export function addressOf({ url, ...given }: RedisStoreOptions): Address {
     throw wrong("`url` must begin with redis://, rediss://, redis+sentinel://, redis+cluster:// or rediss+cluster://");
   }
   const [, protocol, user, authority = "", path = "", query = ""] = parts;
-  // The end of such a password is ambiguous. Everything before the last @ may belong to it, and is not shown.
+  // It is ambiguous where such a password ends. Everything before the last @ may belong to it, so none of that is
+  // shown.
   if (user !== undefined && /[@/?]/.test(user)) {
     throw wrong("`url` has an unescaped @, / or ? in its user, password or query; write it percent-encoded, as in %40");
   }
@@ -111,7 +122,7 @@ function hostOf(text: string, port: number, shown: string): { host: string; port
 
 function credentials(text: string): [string | undefined, string | undefined] {
   const colon = text.indexOf(":");
-  // Without a colon, clients disagree whether it is a password or a user. Refuse it.
+  // Without a colon, clients disagree on whether it is a password or a user, so it is refused.
   if (colon === -1) throw wrong("the URL must have user:password or :password before its @");
   const [user, password] = [decode(text.slice(0, colon)), decode(text.slice(colon + 1))];
   return [user === "" ? undefined : user, password === "" ? undefined : password];

@@ -1,4 +1,4 @@
-// createClient(): the Redis client of the store and of the job queue.
+// createClient(): the Redis client for the store and the job queue.
 import type * as Ioredis from "ioredis";
 import type { Cluster, Redis, RedisOptions } from "ioredis";
 import { createRequire } from "node:module";
@@ -11,7 +11,9 @@ export interface ClientOptions {
   /** Name of the connection on the server. */
   name: string | undefined;
   connectTimeout: number;
-  /** Milliseconds until a silent connection is closed. A paused server keeps its connections but does not answer. */
+  /**
+   * Milliseconds after which a silent connection is closed. A paused server keeps its connections but does not answer.
+   */
   socketTimeout: number;
   /** Longest pause between two attempts to connect, in milliseconds. */
   longestPause: number;
@@ -48,7 +50,7 @@ export function createClient(address: Address, options: ClientOptions): Client {
     autoResendUnfulfilledCommands: repeats,
     maxRetriesPerRequest: repeats ? null : 0,
     ...(!repeats && { maxLoadingRetryTime: 100 }),
-    // After a failover the connection may still lead to the old master, now a replica.
+    // After a failover, the connection may still lead to the old master, which is now a replica.
     reconnectOnError: (error) => error.message.includes("READONLY") && (repeats ? 2 : true),
   };
   if (kind === "cluster") {
@@ -58,7 +60,7 @@ export function createClient(address: Address, options: ClientOptions): Client {
       clusterRetryStrategy: pause,
       slotsRefreshTimeout: 2000,
       slotsRefreshInterval: 5000,
-      // Unless it is 0, commands in flight on a broken connection are sent again.
+      // Unless this is 0, commands in flight on a broken connection are sent again.
       ...(!repeats && { retryDelayOnFailover: 0 }),
     });
   }

@@ -1,4 +1,4 @@
-// Converts commits to arguments of the Redis scripts, and assigns sessions to buckets.
+// Converts commits to arguments for the Redis scripts, and assigns sessions to buckets.
 import type { Write } from "../front.ts";
 import { timeMark, timeOfMark } from "../front/mark.ts";
 
@@ -41,12 +41,12 @@ export function wholeArgs({ args, isOne }: Prepared): Argument[] {
   return [session!, version!, touched!, "", "", "", "", 1, `${seen} ${mark}`, `${touched}${key}`, body!];
 }
 
-/** The mark of a log whose newest entry has this time. A stored mark of another version is outdated. */
+/** The mark for a log whose newest entry has this timestamp. A stored mark for a different version is outdated. */
 export function readMark(version: string, touched: string, stored: string | null | undefined): string {
   return stored?.startsWith(`${version}:`) ? stored.slice(version.length + 1) : timeMark(Number(touched));
 }
 
-/** The name of a key in the hash of keys. The sign tells an empty key from none. */
+/** The name of a key in the hash of keys. The sign distinguishes an empty key from a missing one. */
 export function keyField(key: string | undefined): string {
   return key === undefined ? "" : `=${key}`;
 }
@@ -56,7 +56,7 @@ export function laneOf(environment: string, open: boolean): string {
   return `${open ? "o" : "x"}:${environment}`;
 }
 
-/** The bucket of a session. Names of stored keys contain it, so this function can never change. */
+/** Returns a session's bucket. Names of stored keys contain it, so this function can never change. */
 export function hashBucket(session: string, buckets: number): number {
   if (buckets === 1) return 0;
   let hash = 0x811c9dc5;

@@ -1,7 +1,7 @@
 // Commits that replicas must confirm. Simultaneous commits share one WAIT.
 //
 // A connection answers nothing else during a WAIT. With one WAIT per commit, an absent replica would block all commands
-// of a busy server, reads too, for the sum of all those times.
+// to a busy server, even reads, for the sum of all these waits.
 import type { Cluster, Redis } from "ioredis";
 import { HoldfastError } from "../../core/errors.ts";
 import { faultOf, notSent } from "./failures.ts";
@@ -21,7 +21,7 @@ interface Waiting extends Sent {
   reject(cause: unknown): void;
 }
 
-/** Milliseconds to wait for replicas: usually, and after a WAIT that they did not answer. */
+/** Milliseconds to wait for replicas: normally, and after a WAIT that they did not answer. */
 const patient = 2000;
 const impatient = 250;
 /** Maximum number of commits that share a WAIT. */
@@ -34,7 +34,7 @@ export function createConfirming(client: Redis | Cluster, { wait, shown }: { wai
   let limit = patient;
 
   async function send(key: string, units: Waiting[]): Promise<void> {
-    // In one pipeline, so that WAIT is sent on the connection of the commits.
+    // Sent in one pipeline, so that WAIT uses the same connection as the commits.
     const pipeline = client.pipeline();
     for (const { script, args, isWhole } of units) {
       if (isWhole) pipeline.eval(scripts[script], 1, key, args as never);
@@ -59,7 +59,7 @@ export function createConfirming(client: Redis | Cluster, { wait, shown }: { wai
     return new HoldfastError("store_busy", message);
   }
 
-  /** Hides the failure of WAIT from the front, which would send the stored commit again. */
+  /** Hides a failed WAIT from the front, which would otherwise send the stored commit again. */
   function unasked(unsure: Error): HoldfastError {
     const { code, message } = faultOf(unsure);
     const text = `a commit was stored, but not confirmed by replicas: the Redis store ${shown} ${message}`;

@@ -1,4 +1,4 @@
-// The connection of the Redis store: checks the server once, and calls scripts.
+// The Redis store's connection: checks the server once, and calls scripts.
 import type { Redis } from "ioredis";
 import { HoldfastError } from "../../core/errors.ts";
 import type { Answer, Call } from "../front.ts";
@@ -16,7 +16,7 @@ const clusterBuckets = 256;
 
 const manyArguments = 1000;
 
-/** Scripts whose writes replicas must confirm, if the address asks for that. */
+/** Scripts whose writes replicas must confirm, if the address requires that. */
 const durable: ReadonlySet<ScriptName> = new Set(["append", "one", "prepare", "commit", "apply", "mark"]);
 
 export interface Connection {
@@ -42,7 +42,7 @@ export function connectTo(address: Address): Connection {
   const client = createClient(address, {
     name: "holdfast",
     connectTimeout: 2000,
-    // A little less than the time limit of a verb.
+    // A little less than a verb's time limit.
     socketTimeout: 4500,
     longestPause: 500,
     repeats: false,
@@ -57,7 +57,7 @@ export function connectTo(address: Address): Connection {
 
   client.on("ready", () => {
     failure = undefined;
-    // Before all other commands. If loading fails, scripts are sent with their first call.
+    // Runs before all other commands. If loading fails, each script is sent with its first call.
     for (const server of servers()) {
       for (const lua of Object.values(scripts)) server.script("LOAD", lua).catch(() => {});
     }
@@ -79,7 +79,7 @@ export function connectTo(address: Address): Connection {
 
   /** Waits for the next connection. The client retries by itself. */
   function connected(call: Call): Promise<void> {
-    // A client that was disconnected would connect again.
+    // A disconnected client would connect again.
     if (isClosed) return Promise.reject(closed(shown));
     if (client.status === "wait" || client.status === "end") client.connect().catch(() => {});
     const now = performance.now();
@@ -95,8 +95,8 @@ export function connectTo(address: Address): Connection {
   let sending: "nothing" | "one" | "more" = "nothing";
 
   /**
-   * Sends simultaneous commands together. The first is sent at once, because most have no company. The client's own
-   * pipelining takes twice the time for one commit, and delays commands while others are in flight.
+   * Sends simultaneous commands together. The first is sent immediately, because usually no other follows. The client's
+   * own pipelining takes twice the time for one commit, and delays commands while others are in flight.
    */
   function gather(): void {
     if (sending === "nothing") {
@@ -125,13 +125,13 @@ export function connectTo(address: Address): Connection {
     for (let isWhole = false; ;) {
       if (client.status !== "ready") await connected(call);
       if (isClosed) throw closed(shown);
-      // The caller gets `store_busy`. An earlier refusal says more than "not sent again".
+      // The caller gets `store_busy`. An earlier refusal is more informative than "not sent again".
       if (performance.now() > call.until) throw call.reason ?? notSent();
       try {
         return await send(script, key, args, call, isWhole);
       } catch (thrown) {
         if (isUnsent(thrown)) await connected(call);
-        // A restarted server has lost its scripts. The call did nothing.
+        // A restarted server has lost its scripts, so the call did nothing.
         else if (!isWhole && (thrown as Error).message.includes("NOSCRIPT")) isWhole = true;
         else throw thrown;
       }

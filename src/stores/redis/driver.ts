@@ -1,4 +1,4 @@
-// The driver of the Redis store: its verbs call scripts.
+// The Redis store's driver: its verbs call scripts.
 import type { Answer, Call, Driver, Entry, Page } from "../front.ts";
 import { eventEntry } from "../front/event-entry.ts";
 import { keyField, prepare, readMark, type Argument } from "./commits.ts";
@@ -8,7 +8,7 @@ import { createIntents } from "./intents.ts";
 import { createLister, placeText } from "./listing.ts";
 import type { ScriptName } from "./scripts.ts";
 
-/** The answer of `read`. */
+/** The answer from the script `read`. */
 type Read = [
   intent: string | null,
   version: string | null,
@@ -25,7 +25,7 @@ export function redisDriver(connection: Connection): Driver {
   const { address, start, bucketCount, bucketOf, run } = connection;
   const { append, appendOne, settle } = createIntents(connection);
 
-  /** Reads a session again until it has no unfinished intent. The answer begins with the intent. */
+  /** Reads a session again until it has no unfinished intent. The answer starts with the intent. */
   async function ask<T extends [string | null, ...unknown[]]>(
     script: ScriptName,
     session: string,
@@ -89,7 +89,8 @@ export function redisDriver(connection: Connection): Driver {
       type Found = [intent: string | null, version: string | null, entry: string | undefined];
       const [, version, text] = await ask<Found>("find", session, [keyField(key)], call);
       if (version === null || text === undefined) return undefined;
-      // A repeat is answered with this entry, so replicas must have it, even if its writer did not get their confirmation.
+      // A retry is answered with this entry. So replicas must have it, even if its writer did not get their
+      // confirmation.
       if (address.wait > 0) await run("mark", bucketOf(session), [], call);
       return toEntry(Number(version), text);
     },

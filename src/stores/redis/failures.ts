@@ -1,8 +1,10 @@
-// Failures of Redis and of its client: their error codes, and whether anything can have happened.
+// Failures in Redis and its client: their error codes, and whether the command may have had an effect.
 import { HoldfastError, messageOf, type ErrorCode } from "../../core/errors.ts";
 import type { Fault } from "../front.ts";
 
-/** Errors of Redis before it did anything, or of the client before it sent anything. Older servers quote them. */
+/**
+ * Errors raised by Redis before it did anything, or by the client before it sent anything. Older servers quote them.
+ */
 const refusals =
   /(?:^|[-:] ?)(?:READONLY|LOADING|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|MOVED|ASK|BUSY|NOREPLICAS|HOLDFASTLOST) |enableOfflineQueue options is false|not sent/;
 
@@ -44,25 +46,27 @@ export function closed(shown: string): HoldfastError {
 /** Thrown for a command that was not sent, because there was no connection before its deadline. */
 export const notSent = (): Error => new Error("not sent: there was no connection in time");
 
-/** Tells whether the client did not send a command because its connection is closing. */
+/** Returns whether the client did not send a command because its connection is closing. */
 export function isUnsent(cause: unknown): boolean {
   return messageOf(cause).includes("enableOfflineQueue");
 }
 
-/** Tells whether waiting for a connection is useless, because the server refuses it. */
+/** Returns whether waiting for a connection is useless, because the server refuses it. */
 export function isHopeless(cause: unknown): boolean {
   return /NOAUTH|WRONGPASS|invalid (?:user|pass)|NOPERM|Protocol error|Unknown RESP type|cluster support disabled/.test(
     innermost(cause),
   );
 }
 
-/** A Cluster's client reports only that all nodes failed; the reason is in the error of a node. */
+/** A Cluster client reports only that all nodes failed; the reason is in one node's error. */
 function innermost(cause: unknown): string {
   const { lastNodeError } = cause as { lastNodeError?: unknown };
   return messageOf(lastNodeError ?? cause);
 }
 
-/** Classifies a failure. It is not kept as a cause: it contains arguments, such as a password or bodies. */
+/**
+ * Classifies a failure. The error is not kept as a cause, because it contains arguments, such as a password or bodies.
+ */
 export function faultOf(thrown: unknown): Fault {
   const reason = innermost(thrown);
   const [, code, message] = failures.find(([pattern]) => pattern.test(reason))!;

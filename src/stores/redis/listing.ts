@@ -14,7 +14,7 @@ interface Lane {
 /** A position in the merged order: score, bucket, index and session. */
 type Position = [score: string, bucket: number, index: string, session: string];
 
-/** The time of a listing, by the clocks of the buckets. Sessions opened later have a later time. */
+/** The time of a listing, by the buckets' clocks. Sessions opened later have a later time. */
 interface Moment {
   end: number;
   environments: string[];
@@ -31,7 +31,7 @@ interface Found extends Lane {
   isLast: boolean;
 }
 
-/** A row, and the clock of its bucket when it was opened and last written. */
+/** A row, and its bucket's clock when it was opened and last written. */
 interface Stamped {
   row: Row;
   opened: number;
@@ -40,7 +40,7 @@ interface Stamped {
 
 /** Maximum number of sessions that are opened together. */
 const mostTogether = 1_000_000;
-/** Minimum sessions in a page of a lane, and maximum lanes that share the page of the listing. */
+/** Minimum number of sessions in a lane's page, and maximum number of lanes that share the listing's page. */
 const [smallestPage, mostSharing] = [4, 8];
 
 /** The place of a session in the order of opening. */
@@ -52,7 +52,7 @@ export function placeText(place: string, bucket: number, session: string): strin
 export function createLister({ run, start, bucketCount, bucketOf }: Connection, settle: Intents["settle"]) {
   const every = (): number[] => Array.from({ length: bucketCount() }, (_, bucket) => bucket);
 
-  /** Asks one bucket to begin a listing, until it has removed all expired sessions. */
+  /** Asks one bucket to start a listing. Repeats until it has removed all expired sessions. */
   async function beginIn(bucket: number, clock: number, call: Call): Promise<[number, string[], string[]]> {
     for (;;) {
       const answer = await run("begin", bucket, [clock], call);
@@ -135,7 +135,7 @@ export function createLister({ run, start, bucketCount, bucketOf }: Connection, 
     const { end, environments } = cursor ?? (await begin(call));
     const from = cursor ? cursor.from : (given as Position | undefined);
     const isIdle = listing.order === "idle";
-    // Sessions opened together have one time, and consecutive places.
+    // Sessions opened together have the same time and consecutive places.
     const last = bucketCount() === 1 ? end : end + mostTogether;
     const to = isIdle ? `(${listing.idleBefore}` : `${last}`;
     const lanes = lanesOf(listing, environments);
@@ -146,13 +146,14 @@ export function createLister({ run, start, bucketCount, bucketOf }: Connection, 
     let page = cut === -1 ? found : found.slice(0, cut + 1);
     const sessions = page.map(({ session }) => session);
     const before = await readRows(sessions, call);
-    // Rows of several buckets are read at different times. Unchanged rows count for one time; the first changed is later.
+    // Rows in different buckets are read at different times. Unchanged rows count as read at one time; the first
+    // changed row is later.
     const rows = bucketCount() === 1 ? before : await readRows(sessions, call);
     const changed = sessions.findIndex((session) => before.get(session)?.written !== rows.get(session)?.written);
     if (changed !== -1) page = page.slice(0, changed + 1);
     const shown = page.flatMap(({ session }) => {
       const stamped = rows.get(session);
-      // Opened after the listing began, or moved to another place in the order of idle time.
+      // The session was opened after the listing started, or moved to a different place in the order of idle time.
       const isLater = stamped && (isIdle ? stamped.written : stamped.opened) > end;
       return stamped && !isLater ? [stamped.row] : [];
     });

@@ -1,6 +1,6 @@
 // The Lua scripts of the Redis store. Each is atomic.
 //
-// KEYS[1] is the name of a bucket, `prefix:{number}`. Every key of a script begins with it, so all are in one slot of a
+// KEYS[1] is the name of a bucket, `prefix:{number}`. Every key of a script starts with it, so all are in one slot of a
 // Cluster. The keys of a session are these.
 //   :s:  a hash. v is the version, t the time of the newest entry, h the heading, l the lane.
 //        n is the place in the order of opening, o the clock at its opening, m the clock at its last commit.
@@ -69,7 +69,10 @@ const sources = {
     call('ZADD', base .. ':' .. s[2], ARGV[3], id)
     return 'ok'`,
 
-  /** Session, after, up to, limit, bytes, whether from a snapshot → {intent, version, place, touched, mark, entries, its version, snapshot}. */
+  /**
+   * Session, after, up to, limit, bytes, whether from a snapshot → {intent, version, place, touched, mark, entries, its
+   * version, snapshot}.
+   */
   read: `
     local id, from = ARGV[1], tonumber(ARGV[2])
     local s = call('HMGET', base .. ':s:' .. id, 'i', 'v', 'n', 't', 'c')
@@ -117,7 +120,10 @@ const sources = {
     local more = sweep(1000)
     return {call('ZCARD', base .. ':o:' .. ARGV[1]), more and 1 or 0, call('SMEMBERS', base .. ':w')}`,
 
-  /** What the clock must show at least → {the clock, whether some are to be swept yet, environments, sessions with an intent}. */
+  /**
+   * What the clock must show at least → {the clock, whether some are to be swept yet, environments, sessions with an
+   * intent}.
+   */
   begin: `
     local more = sweep(1000)
     local clock = call('GET', base .. ':z') or '0'
@@ -127,7 +133,10 @@ const sources = {
     end
     return {clock, more and 1 or 0, call('SMEMBERS', base .. ':v'), call('SMEMBERS', base .. ':w')}`,
 
-  /** Index, from, to, how many, "=" if of the first place only sessions behind one are wanted, that one → ids and their places. */
+  /**
+   * Index, from, to, how many, "=" if of the first place only sessions behind one are wanted, that one → ids and their
+   * places.
+   */
   page: `
     local found, from, size, offset = {}, ARGV[2], tonumber(ARGV[4]), 0
     repeat
@@ -177,7 +186,10 @@ const sources = {
     end
     return 'ok'`,
 
-  /** Intent, how many sessions → its stamp, if it was pending and is committed now: the moment at which all of it is stored. */
+  /**
+   * Intent, how many sessions → its stamp, if it was pending and is committed now: the moment at which all of it is
+   * stored.
+   */
   commit: `
     local key = base .. ':t:' .. ARGV[1]
     if call('HGET', key, 'state') ~= 'pending' then return false end
@@ -200,7 +212,9 @@ const sources = {
   /** Intent → forgets it. Every log has what it was about. */
   done: `return call('DEL', base .. ':t:' .. ARGV[1])`,
 
-  /** The intent's name in sessions, its stamp, expire, sessions and their numbers → writes the prepared commits, once. */
+  /**
+   * The intent's name in sessions, its stamp, expire, sessions and their numbers → writes the prepared commits, once.
+   */
   apply: `
     for at = 4, #ARGV, 2 do
       local id, place = ARGV[at], text(tonumber(ARGV[2]) + tonumber(ARGV[at + 1]))

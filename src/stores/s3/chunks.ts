@@ -4,13 +4,13 @@ import type { Call } from "../front.ts";
 import { backgroundCall, type Client } from "./client.ts";
 import { nameOf, parse, type Head, type Kept, type Ref } from "./head.ts";
 
-/** The newest part of a log moves out of the head at this many entries or characters. */
+/** The newest part of a log moves out of the head when it has this many entries or characters. */
 const tailEntries = 32;
 const tailSize = 64 * 1024;
 /** Maximum size of one object. */
 const chunkEntries = 128;
 const chunkSize = 1024 * 1024;
-/** This many objects of one level become a page of the next level. */
+/** This many objects at one level become a page at the next level. */
 const fan = 16;
 /** Requests that one verb sends at once. */
 export const parallel = 16;
@@ -27,7 +27,7 @@ interface Page {
   keys: [key: string, version: number][];
 }
 
-/** Entries moved out of a head, for its next put. */
+/** Entries moved out of a head, for the head's next put. */
 export interface Moved {
   from: Head;
   chunks: Ref[];
@@ -71,7 +71,7 @@ export function createChunks(client: Client) {
   const pageOf = (head: Head, kind: "e" | "s", ref: Ref, call: Call): Promise<Page> =>
     fetch(keyOf(head, kind, ref), call) as Promise<Page>;
 
-  /** Returns the chunks, also those below pages, that contain versions from `first` to `last`. */
+  /** Returns the chunks that contain versions from `first` to `last`, including chunks below pages. */
   async function chunksIn(head: Head, refs: Ref[], first: number, last: number, call: Call): Promise<Ref[]> {
     const wanted = refs.filter((ref) => ref[1] <= last && ref[2] >= first);
     const found = await inParallel(wanted, parallel, async (ref) =>
@@ -134,8 +134,8 @@ export function createChunks(client: Client) {
   }
 
   /**
-   * Writes the contents of a head into separate objects, and lists many of these in pages. The head does not change: its
-   * next put may refer to them. The objects never change, so two processes that do this write the same.
+   * Writes a head's contents into separate objects, and lists many of these in pages. The head does not change: its
+   * next put may refer to them. The objects never change, so two processes that do this write the same objects.
    */
   async function move(head: Head, keys: ReadonlyMap<string, number>): Promise<Moved> {
     const puts: { key: string; body: string }[] = [];
@@ -176,7 +176,7 @@ function keyOf(head: Head, kind: "e" | "s", [level, first, last]: Ref): string {
   return `${folderOf(head)}${kind}${level}-${String(first).padStart(10, "0")}-${String(last).padStart(10, "0")}`;
 }
 
-/** Tells whether the newest part of a log should move out of its head. */
+/** Returns whether the newest part of a log should move out of its head. */
 export function isDue(head: Head): boolean {
   return head.tail.length >= tailEntries || sizeOf(head) >= tailSize;
 }
@@ -186,7 +186,7 @@ export function sizeOf({ tail, fresh }: Head): number {
   return tail.reduce(add, 0) + fresh.reduce(add, 0);
 }
 
-/** Removes entries from a head that were moved out of it or of an earlier head; undefined if others moved them. */
+/** Removes entries that were moved out of this head or an earlier one. Returns undefined if others moved them. */
 export function without(head: Head, { from, chunks, snapshots }: Moved): Head | undefined {
   const isSame = (a: Ref[], b: Ref[]): boolean => a.length === b.length && String(a.at(-1)) === String(b.at(-1));
   if (head.life !== from.life || head.version < from.version) return undefined;

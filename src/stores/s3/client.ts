@@ -1,4 +1,4 @@
-// Requests to S3: signs and sends them, retries where that is safe, and gives failures an error code.
+// Requests to S3: signs and sends them, retries where that is safe, and adds an error code to failures.
 import { createHash } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import type { AwsV4Signer } from "aws4fetch";
@@ -11,11 +11,11 @@ import type { Location } from "./location.ts";
 /** Milliseconds that background work may take, and extra milliseconds for each byte that it sends. */
 const timeLimit = 5000;
 const perByte = 1 / 1000;
-/** Extra time of a verb while the server answers other requests of this process. */
+/** Extra time for a verb while the server is answering other requests from this process. */
 const overtime = 25_000;
-/** Maximum number of concurrent requests. More would only wait for each other. */
+/** Maximum number of concurrent requests. Additional requests would only wait for each other. */
 const mostConnections = 64;
-/** Maximum bytes of an answer: about the longest text that V8 can hold. */
+/** Maximum size of an answer in bytes: about the longest text that V8 can hold. */
 const largest = 512 * 1024 * 1024;
 
 /** Returns the time limit of background work. */
@@ -32,7 +32,7 @@ export interface ListedObject {
   /** Without the prefix of the store. */
   key: string;
   etag: string;
-  /** By the clock of the server, in milliseconds. */
+  /** By the server's clock, in milliseconds. */
   modified: number;
 }
 
@@ -78,13 +78,13 @@ export function createClient(location: Location) {
   let running = 0;
   let answered = -Infinity;
 
-  /** Tells whether a late verb may take longer, because the server answers others. */
+  /** Returns whether a late verb may take longer, because the server is answering other requests. */
   function hasOvertime({ until }: Call): boolean {
     const now = performance.now();
     return now - answered <= 1000 && now <= until + overtime;
   }
 
-  /** Tells whether the deadline has passed. */
+  /** Returns whether the deadline has passed. */
   function isLate(call: Call, pause = 0): boolean {
     return performance.now() + pause > call.until && !hasOvertime(call);
   }
@@ -112,14 +112,14 @@ export function createClient(location: Location) {
     return { pool, Signer: AwsV4Signer };
   }
 
-  /** Tries once. Throws without an answer. */
+  /** Sends the request once. Throws if there is no answer. */
   async function once({ method, key, query = {}, headers = {}, body, call }: Request): Promise<Answer> {
     const { pool, Signer } = await (loading ??= load());
     const path = key === undefined ? bucketPath || "/" : `${bucketPath}/${encodePath(prefix + key)}`;
     const search = Object.entries(query).map((pair) => pair.map(encode).join("="));
     const url = `${origin}${path}${search.length > 0 ? `?${search.join("&")}` : ""}`;
     const signed = await sign(Signer, location, { method, url, headers, body: body ?? "" }, keys);
-    // An attempt that hangs must leave time for another one, which may reach a healthy server.
+    // An attempt that hangs must leave time for a second one, which may reach a healthy server.
     const timeout = Math.max((call.until - performance.now()) * 0.6, 1000);
     const sent = { method, origin, path: url.slice(origin.length), headers: signed, body: body ?? null };
     return exchange({ ...sent, dispatcher: pool, limits: { timeout, largest } }, async (answer) => ({
@@ -135,7 +135,7 @@ export function createClient(location: Location) {
     for (let tries = 0; ; tries++) {
       await enter();
       try {
-        // Nothing was sent: the earlier requests got no answer in all this time.
+        // Nothing was sent: earlier requests received no answer in all this time.
         if (isLate(request.call)) throw busy(reason);
         const answer = await once(request);
         if (!isPassing(answer)) {
@@ -205,7 +205,7 @@ export function createClient(location: Location) {
       return { etag: String(answer.headers["etag"]), text: answer.text };
     },
 
-    /** Puts an object that may be put repeatedly. */
+    /** Puts an object that is safe to put more than once. */
     async put(key: string, body: string, call: Call): Promise<void> {
       const answer = await send({ method: "PUT", key, body, call });
       if (answer.status !== 200) throw failed(answer);
@@ -222,7 +222,7 @@ export function createClient(location: Location) {
       throw failed(answer);
     },
 
-    /** Deletes an object. With an etag, only that version of it; returns false if it was another. */
+    /** Deletes an object. With an etag, deletes only that version; returns false if the object is a different one. */
     async remove(key: string, call: Call, etag?: string): Promise<boolean> {
       const headers: Record<string, string> = etag === undefined ? {} : { "if-match": etag };
       const answer = await send({ method: "DELETE", key, headers, call });
@@ -284,7 +284,7 @@ export async function sign(
   return Object.fromEntries((await signer.sign()).headers);
 }
 
-/** Tells whether a retry may have another answer: the server was overloaded, or two writers conflicted. */
+/** Returns whether a retry may get a different answer, because the server was overloaded or two writers conflicted. */
 function isPassing(answer: Answer): boolean {
   if (answer.status === 409) return /ConditionalRequestConflict|OperationAborted/.test(answer.text);
   return answer.status === 429 || (answer.status >= 500 && answer.status !== 501 && answer.status !== 507);

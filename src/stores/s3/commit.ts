@@ -24,20 +24,20 @@ export interface Abilities {
   removesIf: boolean;
 }
 
-/** A head with more characters than this waits until its contents were moved out. */
+/** A commit to a head with more characters than this waits until its contents have been moved out. */
 const mostInHead = 1024 * 1024;
 
 export type Commits = ReturnType<typeof createCommits>;
 
 export function createCommits({ client, heads, chunks, background, ready }: WritingParts) {
-  /** Replaces the known head; returns false if another process has replaced it. */
+  /** Replaces the known head; returns false if a different process has replaced it. */
   async function put(known: Known, state: State, next: Head, call: Call): Promise<boolean> {
     if (known.moving && sizeOf(next) > mostInHead) await known.moving;
     const trimmed = (known.moved && without(next, known.moved)) ?? next;
     const raw = { ...trimmed, mark: randomMark() };
     const condition = state.etag === undefined ? ({ absent: true } as const) : { etag: state.etag };
     const body = encodeHead(raw);
-    // Used now, or outdated.
+    // It is used up now, or outdated.
     known.moved = undefined;
     let answer: Put;
     try {
@@ -54,13 +54,13 @@ export function createCommits({ client, heads, chunks, background, ready }: Writ
     return answer === "unclear" && isApplied(known.session, raw, state.head, call);
   }
 
-  /** After a refused put that followed an unanswered attempt: tells whether that attempt succeeded. */
+  /** Called when a put was refused after an unanswered attempt. Returns whether that attempt succeeded. */
   async function isApplied(session: string, ours: Head, before: Head, call: Call): Promise<boolean> {
     const { head, raw } = await heads.look(session, call);
     if (raw.mark === ours.mark) return true;
-    // A pending commit is not replaced before it is decided, so it would still be there.
+    // A pending commit is not replaced before it is decided, so ours would still be there.
     if (ours.pending) return false;
-    // Our own deletion would have left its mark: another process deleted it, or no process did.
+    // Our own deletion would have left its mark. So either a different process deleted it, or no process did.
     if (ours.version === 0 && (head.version === 0 || head.life === before.life)) return false;
     if (ours.version === 0 || head.life !== ours.life) {
       const message = `session ${JSON.stringify(session)} in ${client.name} was opened or deleted by another process`;
@@ -71,7 +71,7 @@ export function createCommits({ client, heads, chunks, background, ready }: Writ
     return entry !== undefined && entry.mark === ours.tail.at(-1)?.mark;
   }
 
-  /** Returns the known state of a session; reads it if it is not known. */
+  /** Returns a session's known state; reads it if it is not known. */
   async function stateOf(known: Known, call: Call): Promise<{ state: State; isFresh: boolean }> {
     const { state } = known;
     if (state && state.undecided === undefined) return { state, isFresh: false };
@@ -85,7 +85,7 @@ export function createCommits({ client, heads, chunks, background, ready }: Writ
     return state;
   }
 
-  /** Writes to one session: checks the writes in order, and puts all accepted ones at once. */
+  /** Writes to one session: checks the writes in order, and stores all accepted writes with one put. */
   async function commit(session: string, writes: Write[], call: Call): Promise<Appended[]> {
     await ready();
     const known = heads.knownOf(session);
@@ -105,7 +105,7 @@ export function createCommits({ client, heads, chunks, background, ready }: Writ
         continue;
       }
       if (isOpening) {
-        // Before the log, so that listings find every log.
+        // Written before the log, so that listings find every log.
         if (index !== undefined) drop(index);
         index = indexKey(birth.order, nameOf(session));
         await client.put(index, "", call);
@@ -135,7 +135,7 @@ export function createCommits({ client, heads, chunks, background, ready }: Writ
     moveIfDue(known);
   }
 
-  /** Moves the newest part of a log out of its head, in the background. If it fails, a later commit tries again. */
+  /** Moves the newest part of a log out of its head, in the background. If it fails, a later commit retries it. */
   function moveIfDue(known: Known): void {
     const head = known.state?.head;
     if (!head || known.moving || known.moved || !isDue(head)) return;

@@ -39,9 +39,9 @@ export interface Known {
 /** Maximum characters and sessions in the cache. */
 const mostWeight = 64 * 1024 * 1024;
 const mostKnown = 20_000;
-/** Milliseconds that a writer waits for the decision of another one before it decides itself. */
+/** Milliseconds that a writer waits for another writer's decision before it decides itself. */
 export const intentTimeLimit = 3000;
-/** The first bytes of a head: its first line, unless names are very long. */
+/** The first bytes of a head. They contain its first line, unless names are very long. */
 const summaryBytes = 2048;
 
 export type Decision = "committed" | "aborted";
@@ -98,7 +98,7 @@ export function createHeads(client: Client, chunks: Chunks) {
     return found.text;
   }
 
-  /** Decides an intent, unless it is decided. Returns the final decision. */
+  /** Decides an intent, unless it is already decided. Returns the final decision. */
   async function decide(intent: string, decision: Decision, call: Call): Promise<Decision> {
     const put = await client.putIf(intentKey(intent), decision, { absent: true }, call);
     if (typeof put === "object") remember(intent, decision);
@@ -108,8 +108,8 @@ export function createHeads(client: Client, chunks: Chunks) {
   }
 
   /**
-   * Reads the current session, without a commit whose intent is undecided. The head must be unchanged after the intent was
-   * read, because intents are deleted once no head waits for them.
+   * Reads the current session, without a commit whose intent is undecided. The head must be unchanged after the intent
+   * was read, because intents are deleted once no head waits for them.
    */
   async function look(session: string, call: Call): Promise<State> {
     const known = knownOf(session);
@@ -169,7 +169,9 @@ export function createHeads(client: Client, chunks: Chunks) {
     return keys.versions;
   }
 
-  /** Reads the row of a session from the start of its head; "same" if the etag is this one and nothing is undecided. */
+  /**
+   * Reads a session's row from the start of its head; returns "same" if the etag is unchanged and nothing is undecided.
+   */
   async function peek(name: string, call: Call, seen?: string): Promise<Peek | "same"> {
     const key = headKey(name);
     for (;;) {
@@ -198,6 +200,6 @@ export function createHeads(client: Client, chunks: Chunks) {
 export interface Peek {
   etag: string | undefined;
   summary: Summary | undefined;
-  /** Tells whether a head has no pending commit, so that its meaning cannot change. */
+  /** Returns whether a head has no pending commit, so that its meaning cannot change. */
   isFinal: boolean;
 }

@@ -5,7 +5,7 @@ import type { Appended, Heading, Snapshot } from "../../core/store.ts";
 import type { End, Write } from "../front.ts";
 import { timeMark, timeOfMark } from "../front/mark.ts";
 
-/** A stored entry. `mark` is the id of its put, by which a writer in doubt recognises its own put. */
+/** A stored entry. `mark` is the id of its put, so that a writer in doubt can recognise its own put. */
 export interface Kept {
   body: string;
   at: number;
@@ -28,7 +28,7 @@ export interface Summary {
   session: string;
   /** A random id of each put. */
   mark: string;
-  /** A random id of the log. A log opened again under the same session id has another one. */
+  /** A random id for the log. A log that is opened again under the same session id has a different one. */
   life: string;
   /** Its place in the order of opening. */
   order: string;
@@ -36,7 +36,9 @@ export interface Summary {
   version: number;
   touched: number;
   heading: Heading;
-  /** `VERSION:MARK`. It is outdated if the version differs from the log's: older versions of Holdfast write no marks. */
+  /**
+   * `VERSION:MARK`. It is outdated if the version differs from the log's: older versions of Holdfast write no marks.
+   */
   chain?: string;
   pending?: Omit<Pending, "entries" | "snapshot">;
 }
@@ -58,7 +60,7 @@ export function randomMark(): string {
   return randomBytes(9).toString("base64url");
 }
 
-/** Returns the name of a session in keys. Ids with other characters than letters and digits are hashed. */
+/** Returns a session's name in keys. Ids with characters other than letters and digits are hashed. */
 export function nameOf(session: string): string {
   if (/^[A-Za-z0-9_-]{1,128}$/.test(session)) return session;
   return `h.${createHash("sha256").update(session, "utf16le").digest("base64url")}`;
@@ -123,7 +125,7 @@ export function endsAt(head: Pick<Summary, "version" | "touched" | "chain">, { v
   return head.version === version && (mark === "" || endOf(head).mark === mark);
 }
 
-/** Returns the answer to a write. `taken` tells whether the log has a key. */
+/** Returns the answer for a write. `taken` returns whether the log has a key. */
 export function judge(head: Head, { seen, entries }: Write, taken: (key: string) => boolean): Appended {
   if (entries.some(({ key }) => key !== undefined && taken(key))) return "duplicate";
   return endsAt(head, seen) ? "ok" : "conflict";

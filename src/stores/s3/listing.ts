@@ -8,7 +8,7 @@ import { isOwnAndAfter, nextOrder, parseIndexKey, placeOf } from "./opening-inde
 
 /** Maximum number of cached rows. */
 const mostRows = 100_000;
-/** Milliseconds after which an index entry without a log is deleted: its log may still be written. */
+/** Milliseconds after which an index entry without a log is deleted. Until then, its log may still be written. */
 const grace = 3_600_000;
 /** Tolerance between the times of a listing and an opening, because servers report whole seconds. */
 const sameMoment = 2000;
@@ -42,8 +42,8 @@ export function createLister({ client, heads, background }: WritingParts) {
   }
 
   /**
-   * Reads rows as of one moment: reads all at once, and then once more. The first row that changed in between is kept, and
-   * the rows after it are left out. `done` is the number of candidates used.
+   * Reads rows as of one moment: reads all at once, and then once more. The first row that changed in between is kept,
+   * and the rows after it are left out. `done` is the number of candidates used.
    */
   async function atOneMoment(candidates: Candidate[], call: Call): Promise<{ rows: Row[]; done: number }> {
     const look = (): Promise<Known[]> => inParallel(candidates, parallel, ({ name }) => rowOf(name, call));
@@ -57,7 +57,9 @@ export function createLister({ client, heads, background }: WritingParts) {
     return { rows: found, done };
   }
 
-  /** The cursor is a place. After the first page it also has the end of the listing, by places and the server's clock. */
+  /**
+   * The cursor is a place. After the first page it also has the end of the listing, by places and the server's clock.
+   */
   async function byOpening({ after, limit }: Listing, call: Call): Promise<Rows> {
     const [place, until = nextOrder(), ending] = after?.split(" ") ?? [];
     const from = place === undefined ? undefined : `index/${place}`;

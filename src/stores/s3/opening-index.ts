@@ -2,12 +2,15 @@
 import { randomBytes } from "node:crypto";
 import { nameOf, type Head } from "./head.ts";
 
-/** Tells the sessions opened by this process from those of others, whose clocks may be ahead. */
+/** Distinguishes sessions opened by this process from other processes' sessions, whose clocks may be ahead. */
 const own = randomBytes(4).toString("hex");
 const length = 16 + 1 + own.length;
 let last = 0;
 
-/** Returns the next place in the order of opening: the current time, or just after the last place this process gave out. */
+/**
+ * Returns the next place in the order of opening: the current time, or just after the last place that this process
+ * assigned.
+ */
 export function nextOrder(): string {
   last = Math.max(Date.now() * 1000, last + 1);
   return `${String(last).padStart(16, "0")}-${own}`;
@@ -27,7 +30,7 @@ export function parseIndexKey(key: string): { order: string; name: string } {
   return { order: rest.slice(0, length), name: rest.slice(length + 1) };
 }
 
-/** Tells whether this process opened the log after it had assigned another place. */
+/** Returns whether this process opened the log after it had assigned a different place. */
 export function isOwnAndAfter(order: string, other: string): boolean {
   return order.endsWith(own) && order > other;
 }

@@ -8,7 +8,7 @@ import { judge, nameOf, pendingOf, randomMark, settled, type Birth } from "./hea
 import { intentKey, type Known } from "./head-cache.ts";
 import { indexKey, nextOrder } from "./opening-index.ts";
 
-/** Milliseconds that heads may keep a decided commit as pending. Most are put again before that. */
+/** Milliseconds for which heads may keep a decided commit as pending. Most heads are put again before that. */
 const settleAfter = 1000;
 
 interface Part {
@@ -31,7 +31,7 @@ export function createTwoPhaseCommit({ client, heads, background, ready }: Writi
     return answers.has("duplicate") ? "duplicate" : answers.has("conflict") ? "conflict" : "ok";
   }
 
-  /** Heads are put in the same order by all writers, so that one of two conflicting writers is first everywhere. */
+  /** All writers put heads in the same order, so that one of two conflicting writers is first everywhere. */
   async function append(unit: Unit, call: Call): Promise<Appended> {
     await ready();
     const sorted = unit.toSorted((a, b) => (nameOf(a.session) < nameOf(b.session) ? -1 : 1));
@@ -82,7 +82,7 @@ export function createTwoPhaseCommit({ client, heads, background, ready }: Writi
     } finally {
       if (!isDecided) {
         for (const known of waiting) heads.learn(known, undefined);
-        // So that others need not wait. If the decision is just being made, this has no effect, which is right.
+        // Saves others the wait. If the decision is just being made, this has no effect, which is correct.
         background(() => heads.decide(intent, "aborted", backgroundCall()));
       }
     }
@@ -113,7 +113,10 @@ export function createTwoPhaseCommit({ client, heads, background, ready }: Writi
     if (isCommitted) committed(known, before, head);
   }
 
-  /** Puts the heads without pending commits, then deletes the decision. Otherwise the next put of each head does it. */
+  /**
+   * Puts the heads without pending commits, then deletes the decision. If this fails, the next put of each head does
+   * it.
+   */
   function settleLater(intent: string, sessions: string[]): void {
     const timer = setTimeout(() => settleNow(intent), settleAfter).unref();
     unsettled.set(intent, { sessions, timer });

@@ -1,10 +1,10 @@
-// Detects that the files of a database were replaced, removed, truncated or overwritten while this process uses them.
+// Detects that a database's files were replaced, removed, truncated or overwritten while this process uses them.
 import { fstatSync, ftruncateSync, readdirSync, readlinkSync, readSync, realpathSync, statSync } from "node:fs";
 import { HoldfastError } from "../../core/errors.ts";
 
 /** Milliseconds between two checks. One costs about 50 µs of CPU. */
 const interval = 100;
-/** SQLite maps the first 32 KB of the shared-memory file: reading beyond its end kills the process (SIGBUS). */
+/** SQLite maps the first 32 KB of the shared-memory file. Reading beyond the file's end kills the process (SIGBUS). */
 const sharedMemory = 32 * 1024;
 
 /** Bytes of the smallest page. */
@@ -22,11 +22,11 @@ interface OpenFile {
  * Returns a function that throws if the files at a path are not the files that SQLite has open. It checks at most ten
  * times a second. Commits to a removed file would succeed, and would be missing after a restart.
  *
- * On Linux it also reads the headers of the files, through the handles of SQLite: closing another handle of the same
- * file would drop the locks of this process.
+ * On Linux it also reads the files' headers, using SQLite's own handles. Closing a different handle to the same file
+ * would drop this process's locks.
  */
 export function createFileCheck(path: string, applicationId: number, assertVersion: () => void): () => void {
-  // Reads, because SQLite creates the log and the shared memory of a new file with the first transaction.
+  // Reads something first, because SQLite creates a new file's log and shared memory with the first transaction.
   assertVersion();
   const [database, log, shared] = ["", "-wal", "-shm"].map((end) => findOpen(`${path}${end}`)) as [
     OpenFile | undefined,
@@ -58,10 +58,10 @@ export function createFileCheck(path: string, applicationId: number, assertVersi
     if (header === undefined) return;
     const counted = header.readUInt32BE(24);
     const isOurs = header.toString("latin1", 0, 15) === "SQLite format 3" && header.readUInt32BE(68) === applicationId;
-    // SQLite only increases this counter, so a lower one belongs to an older copy.
+    // SQLite only increases this counter, so a lower value belongs to an older copy.
     if (!isOurs || counted < changes) throw failed("store_corrupt", `${file.path} was overwritten`, todo);
     changes = counted;
-    // A file may get shorter by VACUUM. Then it has fewer pages.
+    // VACUUM may shorten a file. In that case the header counts fewer pages.
     const index = size < length && shared ? readIndex(shared) : undefined;
     if (index && index.readUInt32LE(20) * pageSizeIn(index) >= length) {
       throw failed("store_corrupt", `${file.path} was truncated`, todo);
@@ -75,7 +75,7 @@ export function createFileCheck(path: string, applicationId: number, assertVersi
     if (index === undefined || index.readUInt32LE(16) === 0) return;
     const { size } = statSync(log.path);
     const header = readStart(log, 32);
-    // Another process may just have begun a new log.
+    // A different process may just have started a new log.
     if (!readIndex(shared)?.equals(index)) return;
     const isWhole = size >= 32 + index.readUInt32LE(16) * (24 + pageSizeIn(index));
     if (isWhole && (header === undefined || header.subarray(16, 24).equals(index.subarray(32, 40)))) return;
@@ -131,7 +131,9 @@ function readStart(file: OpenFile, length: number): Buffer | undefined {
   return holds(file) && readSync(file.handle!, bytes, 0, length, 0) === length ? bytes : undefined;
 }
 
-/** Tells whether the handle still belongs to the file. Another store of this process may have opened and closed it. */
+/**
+ * Returns whether the handle still belongs to the file. Another store in this process may have opened and closed it.
+ */
 function holds(file: OpenFile): boolean {
   const { device, inode } = file;
   const isSame = (handle: number): boolean => {
@@ -155,7 +157,7 @@ function findOpen(path: string): OpenFile | undefined {
   return file;
 }
 
-/** Returns the handles of this process for a path; none if the system does not list them. */
+/** Returns this process's handles for a path; none if the system does not list them. */
 function handlesOf(path: string): number[] {
   try {
     const real = realpathSync(path);

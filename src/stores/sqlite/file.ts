@@ -1,4 +1,4 @@
-// The file of the SQLite store: its driver, its owner, its schema, and the meaning of its failures.
+// The SQLite store's file: its driver, its owner, its schema, and the classification of its failures.
 import { closeSync, existsSync, openSync, statSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname } from "node:path";
@@ -36,11 +36,11 @@ const timeLimit = 5000;
 /**
  * Migrations: each one migrates a file from the version of its index to the next. A released migration never changes.
  *
- * Events are stored in the order of writing, not by session. A group of commits then fills whole pages, and only the two
- * small indexes have scattered writes. The index of keys has `mark`, a quarter of the size of a key; duplicate keys are
- * checked within the transaction. AUTOINCREMENT, so that a cached number never refers to another session.
- * `sessions.touched` is never later than the session's newest event: commits do not change it, and a listing by idle time
- * updates outdated rows.
+ * Events are stored in the order of writing, not by session. A group of commits then fills whole pages, and only the
+ * two small indexes have scattered writes. The index of keys has `mark`, a quarter of the size of a key; duplicate keys
+ * are checked within the transaction. AUTOINCREMENT, so that a cached number never refers to another session.
+ * `sessions.touched` is never later than the session's newest event: commits do not change it, and a listing by idle
+ * time updates outdated rows.
  */
 const migrations = [
   `CREATE TABLE sessions (
@@ -83,7 +83,7 @@ const migrations = [
    CREATE TRIGGER countDeleted AFTER DELETE ON sessions WHEN old.ended IS NULL BEGIN
      UPDATE counts SET open = open - 1 WHERE environment = old.environment;
    END;`,
-  // The mark of the log after this event; NULL if it is the event's time.
+  // The log's mark after this event; NULL if it is the event's time.
   "ALTER TABLE events ADD COLUMN chain TEXT;",
 ];
 
@@ -99,8 +99,9 @@ export function openFile(path: string, durability: "process" | "power"): OpenedF
       throw new HoldfastError("store_failed", message);
     }
     if (size === undefined) create(path);
-    // The file is first checked read-only, because closing a file that was opened for writing could write to it. A journal beside it
-    // means that it is being created, or that its creator was killed. Only opening it for writing can repair that.
+    // The file is first checked read-only, because closing a file that was opened for writing could write to it. A
+    // journal next to it means that it is being created, or that its creator was killed. Only opening it for writing
+    // can repair that.
     if (size !== undefined && size > 0 && !existsSync(`${path}-journal`)) {
       const database = connect(path, true);
       try {
@@ -132,7 +133,7 @@ function create(path: string): void {
   try {
     closeSync(openSync(path, "wx", privateFile));
   } catch {
-    // Another process has created it, or SQLite will report the reason.
+    // Either a different process has created it, or SQLite will report the reason.
   }
 }
 
@@ -167,7 +168,7 @@ function prepare(database: Database, path: string, durability: "process" | "powe
       throw cause;
     }
   });
-  // Only now: the application id must be in the file itself, not in the log beside it.
+  // Done only now, because the application id must be in the file itself, not in the log next to it.
   const { journal_mode: mode } = insistently(() => database.prepare("PRAGMA journal_mode = WAL").get()) as {
     journal_mode: string;
   };
@@ -182,7 +183,7 @@ function prepare(database: Database, path: string, durability: "process" | "powe
     PRAGMA busy_timeout = 2`);
 }
 
-/** Retries while other processes hold locks: SQLite itself does not wait for all of its locks. */
+/** Retries while other processes hold locks, because SQLite itself does not wait for all of its locks. */
 function insistently<T>(work: () => T): T {
   const deadline = Date.now() + timeLimit;
   for (;;) {
@@ -204,7 +205,7 @@ function connect(path: string, readOnly: boolean): Database {
   return new DatabaseSync(path, { readOnly });
 }
 
-/** Loads the SQLite of Node, or before Node 22.13 a package with the same API and error numbers. */
+/** Loads Node's SQLite, or before Node 22.13 a package with the same API and error numbers. */
 function loadSqlite(): Sqlite {
   const builtin = process.getBuiltinModule?.("node:sqlite") as Sqlite | undefined;
   if (builtin !== undefined) return builtin;
@@ -216,7 +217,7 @@ function loadSqlite(): Sqlite {
   }
 }
 
-/** Tells whether a failure has one of these result codes of SQLite. A primary code includes its extended codes. */
+/** Returns whether a failure has one of these result codes of SQLite. A primary code includes its extended codes. */
 function hasCode(thrown: unknown, codes: number[]): boolean {
   const { errcode } = (thrown ?? {}) as { errcode?: unknown };
   return typeof errcode === "number" && (codes.includes(errcode) || codes.includes(errcode & 255));
@@ -234,7 +235,7 @@ const faults: [codes: number[], fault: Omit<Fault, "effect">][] = [
 ];
 const otherwise: Omit<Fault, "effect"> = { code: "store_failed", message: "failed", single: true };
 
-/** Classifies a failure of SQLite. Every verb that writes is a transaction, which was rolled back. */
+/** Classifies a SQLite failure. Every verb that writes is a transaction, which was rolled back. */
 export function faultOf(cause: unknown): Fault {
   const [, fault] = faults.find(([codes]) => hasCode(cause, codes)) ?? [[], otherwise];
   return { ...fault, message: `${fault.message}: ${messageOf(cause)}`, effect: "nothing", cause };

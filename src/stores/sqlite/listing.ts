@@ -40,7 +40,7 @@ export function createLister(database: Database, writing: <T>(work: () => T) => 
       all.push(openedBefore);
     }
     if (open !== undefined) conditions.push(open ? "s.ended IS NULL" : "s.ended IS NOT NULL");
-    // CROSS JOIN keeps SQLite from starting with the events.
+    // CROSS JOIN prevents SQLite from starting with the events.
     const sql = `SELECT s.n, ${wholeText("s.id")} AS session, ${wholeText("s.environment")} AS environment, s.opened,
         ${wholeText("s.parent")} AS parent, s.parentVersion, s.ended,
         s.touched AS bound, e.version, e.chain, e.at AS touched
@@ -59,8 +59,8 @@ export function createLister(database: Database, writing: <T>(work: () => T) => 
   }
 
   /**
-   * Reads sessions in the order of `sessions.touched` and updates outdated times. Returns the sessions whose true time lies
-   * within the page. The others follow later, at their new place.
+   * Reads sessions in the order of `sessions.touched` and updates outdated times. Returns the sessions whose true time
+   * lies within the page. The others follow later, at their new place in the order.
    */
   function byIdleness(listing: Listing): Omit<Rows, "newest"> {
     const { after, limit, idleBefore = Infinity } = listing;

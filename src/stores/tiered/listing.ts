@@ -1,4 +1,4 @@
-// Lists sessions of the tiered store from the hot store alone, which has a ticket of every session.
+// Lists the tiered store's sessions from the hot store alone, which has a ticket for every session.
 import type { Filter, Listed, Store } from "../../core/store.ts";
 import { assertCursor, unknownCursor } from "../front/listing.ts";
 import { copyHeading } from "../front/unit.ts";
@@ -6,7 +6,7 @@ import type { Places } from "./places.ts";
 import { hidden, isLog, lostLog, sessionOf } from "./wrap.ts";
 
 export function createListing(hot: Store, { find, endOf }: Places, assertOpen: () => void) {
-  /** Returns the row of a session as it is now. `listed` is the row that the hot store has under its id. */
+  /** Returns a session's current row. `listed` is the row that the hot store has under its id. */
   async function rowOf(session: string, listed?: Listed): Promise<Listed | undefined> {
     for (let missed: string | undefined; ;) {
       const place = await find(session);
@@ -19,7 +19,7 @@ export function createListing(hot: Store, { find, endOf }: Places, assertOpen: (
       const end = await endOf(ticket.log);
       if (!end && ticket.log === missed) throw lostLog(session);
       if (!end) missed = ticket.log;
-      // Both at the same moment.
+      // Both are read at the same moment.
       if (end && (await find(session))?.version === place.version) {
         return { session, version: end.version, touched: end.touched, ...copyHeading(ticket.heading) };
       }
@@ -39,7 +39,8 @@ export function createListing(hot: Store, { find, endOf }: Places, assertOpen: (
 
   /**
    * The hot store lists the logs of hot sessions and the tickets of cold ones, each by the time of its newest entry. A
-   * session that moves meanwhile may be missing. So the store is listed until there are no new rows, which are then sorted.
+   * session that moves meanwhile may be missing. So the store is listed until there are no new rows, which are then
+   * sorted.
    */
   async function* inOrderOfIdleness(filter: Filter): AsyncGenerator<Listed> {
     const found = new Map<string, Listed>();
@@ -52,7 +53,7 @@ export function createListing(hot: Store, { find, endOf }: Places, assertOpen: (
     }
     for (const [session, listed] of [...found].sort((a, b) => a[1].touched - b[1].touched)) {
       const row = await rowOf(session, listed);
-      // A session that was touched meanwhile has another place in this order.
+      // A session that was touched in the meantime has a different place in this order.
       if (row?.touched === listed.touched) yield row;
     }
   }

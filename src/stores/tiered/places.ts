@@ -12,8 +12,8 @@ export function createPlaces(hot: Store) {
   const places = new Map<string, { place: Place; since: number }>();
 
   /**
-   * Caches a place that was right some time after `since`. A late answer does not replace a newer one: an abandoned log
-   * might accept a commit that belongs to the next log.
+   * Caches a place that was correct at some time after `since`. A late answer does not replace a newer one. Otherwise
+   * an abandoned log might accept a commit that belongs to the next log.
    */
   function remember(session: string, place: Place | undefined, since: number): void {
     if ((places.get(session)?.since ?? since) > since) return;
@@ -23,7 +23,7 @@ export function createPlaces(hot: Store) {
     places.set(session, { place, since });
   }
 
-  /** Returns the cached place of a session in the hot store. It may have moved since. */
+  /** Returns a session's cached place in the hot store. The session may have moved since. */
   function known(session: string): Place | undefined {
     const found = places.get(session);
     const isGood = found?.place.ticket.place === "hot" && performance.now() - found.since < rememberedFor;
@@ -37,7 +37,7 @@ export function createPlaces(hot: Store) {
     return entry && { entry, mark: found.mark };
   }
 
-  /** Where a session is now. */
+  /** Returns where a session is now. */
   async function find(session: string): Promise<Place | undefined> {
     if (isLog(session)) return undefined;
     const since = performance.now();

@@ -28,19 +28,25 @@ export interface Sweeping {
 
 /** Maximum number of sessions that are moved at once. */
 const movedAtOnce = 8;
-/** Milliseconds that the ticket of a deleted session, or a log without a ticket, is kept. */
+/** Milliseconds for which a deleted session's ticket, or a log without a ticket, is kept. */
 const anHour = 3_600_000;
-/** Milliseconds between two searches of the cold store for logs of dead processes. Each costs a request per session. */
+/**
+ * Milliseconds between two searches of the cold store for logs left by dead processes. Each costs a request per
+ * session.
+ */
 const aDay = 24 * anHour;
-/** Minimum milliseconds that a cold log is kept after its session moved back: a crash may lose newest hot commits. */
+/**
+ * Minimum milliseconds for which a cold log is kept after its session moved back, because a crash may lose the newest
+ * hot commits.
+ */
 const leastGrace = 600_000;
 
 export function createSweep({ hot, cold, idle, places, turns, isClosing }: Sweeping) {
   const { find, remember, endOf } = places;
   const { inTurn, inBackground } = turns;
-  /** Logs that no ticket seems to need, and when to delete them, by the clock of this process. */
+  /** Logs that no ticket seems to need, and when to delete them, by this process's clock. */
   const waste = new Map<string, { store: Store; due: number }>();
-  // At a random time, so that processes do not search at once. Also if no process runs for a whole day.
+  // At a random time, so that processes do not all search at once. This works even if no process runs for a whole day.
   let coldListed = performance.now() - Math.random() * aDay;
   let sweeping: Promise<number> | undefined;
 
@@ -48,7 +54,7 @@ export function createSweep({ hot, cold, idle, places, turns, isClosing }: Sweep
     if (!waste.has(log)) waste.set(log, { store, due: performance.now() + wait });
   }
 
-  /** Deletes a cold log whose session moved back, once that move is certain to last. */
+  /** Deletes a cold log whose session moved back, once that move is certain to be permanent. */
   function leaveCold(log: string): void {
     noteWaste(cold, log, Math.max(leastGrace, idle));
   }
@@ -68,11 +74,13 @@ export function createSweep({ hot, cold, idle, places, turns, isClosing }: Sweep
     return [...waste].flatMap(([log, { store }]) => (sessionOf(log) === session ? [{ store, log }] : []));
   }
 
-  /** Moves a session to the cold store, unless it gets a commit meanwhile. Calls wait only for the last step. */
+  /**
+   * Moves a session to the cold store, unless it receives a commit in the meantime. Calls wait only for the last step.
+   */
   async function moveOut(log: string): Promise<boolean> {
     const session = sessionOf(log);
     const place = await find(session);
-    // The session may have moved to another log after it was listed, and be busy there.
+    // The session may have moved to a different log after it was listed, and be busy there.
     if (place?.ticket.place !== "hot" || place.ticket.log !== log) return false;
     const { heading, cold: before } = place.ticket;
     const copy = newLog(session, log);
@@ -94,7 +102,7 @@ export function createSweep({ hot, cold, idle, places, turns, isClosing }: Sweep
       }
       return isMoved;
     } catch (thrown) {
-      // It is unknown whether the session was moved. The ticket will tell.
+      // It is unknown whether the session was moved. The ticket will show it.
       noteWaste(cold, copy, anHour);
       throw thrown;
     }
@@ -140,7 +148,7 @@ export function createSweep({ hot, cold, idle, places, turns, isClosing }: Sweep
     async function forEach(rows: AsyncIterable<Listed>, work: (row: Listed) => Promise<unknown> | undefined) {
       for await (const row of rows) {
         if (isClosing()) break;
-        // A session that cannot be moved does not block the others.
+        // If a session cannot be moved, the others are not blocked.
         const done: Promise<void> | undefined = work(row)
           ?.then(
             (wasMoved) => void (moved += Number(wasMoved === true)),

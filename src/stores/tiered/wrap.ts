@@ -5,7 +5,7 @@ import type { Commit, Entry, Heading, NewEntry, Store } from "../../core/store.t
 import { copyLog } from "../front/copy-log.ts";
 import { markAfter, timeMark } from "../front/mark.ts";
 
-/** The environment of logs that are not sessions: they are neither counted nor listed. */
+/** The environment name for logs that are not sessions. They are neither counted nor listed. */
 export const hidden = "holdfast:tier";
 const prefix = "holdfast:tier:";
 /** The prefix of logs with unchanged entries. Older versions added a line before the body. */
@@ -13,14 +13,14 @@ const asGiven = "!";
 /** The key of the entry that ends an abandoned log. */
 const leftKey = "holdfast:left";
 
-/** The place of a session: the newest entry of its ticket, a small log in the hot store. */
+/** A session's place: the newest entry in its ticket, a small log in the hot store. */
 export type Ticket =
   /** `cold` is the log that it moved back from, which is kept for a while. */
   | { place: "hot"; log: string; heading: Heading; cold?: string }
   | ({ place: "cold"; log: string; heading: Heading } & Omit<LogEnd, "mark"> & { mark?: string })
-  /** It was deleted. The ticket is kept for a while, so that a late opening does not restore the session. */
+  /** The session was deleted. The ticket is kept for a while, so that a late opening does not restore the session. */
   | { place: "gone" }
-  /** It has no ticket: the log is older than the tiers, and stays where it is. */
+  /** The session has no ticket: the log is older than the tiers, and is left where it is. */
   | { place: "plain"; version: number };
 
 /** The end of a log, and the time of its newest entry. */
@@ -88,7 +88,7 @@ export function placeAfter({ version, mark = "", entries: [{ at }] }: Commit, ti
   return { ticket, version: version + 1, mark, at };
 }
 
-/** Returns a unique id for a log. It contains the id of the log that it copies. */
+/** Returns a unique id for a log. It contains the id of the log that it was copied from. */
 export function newLog(session: string, source?: string): string {
   const name = asGiven + randomBytes(9).toString("base64url");
   return `${prefix}${name}${source === undefined ? "" : `.${nameOf(source)}`}:${session}`;
@@ -98,7 +98,7 @@ function nameOf(log: string): string {
   return /^[^.:]*/.exec(log.slice(prefix.length))![0];
 }
 
-/** Tells whether a log is a copy of another. A ticket can change to the copy only while it names the source. */
+/** Returns whether a log is a copy of another one. A ticket can change to the copy only while it names the source. */
 export function isCopyOf(log: string, source: string | undefined): boolean {
   return source !== undefined && log.slice(prefix.length).startsWith(`${nameOf(log)}.${nameOf(source)}:`);
 }
