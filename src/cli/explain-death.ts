@@ -2,7 +2,10 @@
 import { spawn } from "node:child_process";
 import type { Socket } from "node:net";
 
-/** SQLite maps this many bytes of the -shm file. Reading them in a shorter file ends the process (SIGBUS), which it cannot catch. */
+/**
+ * SQLite maps this many bytes of the -shm file. Reading them in a shorter file ends the process (SIGBUS), which it
+ * cannot catch.
+ */
 const mappedBytes = 32_768;
 
 // Waits for the end of this process, which closes the pipe. A store that was closed has no such file.

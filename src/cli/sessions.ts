@@ -127,7 +127,7 @@ export function addSessions(program: Command): void {
   addCopy(sessions);
 }
 
-/** Tries again after the lease of a turn, because the process that ran the turn may have died. */
+/** Retries after the lease of a turn, because the process that ran the turn may have died. */
 async function whenFree<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();

@@ -25,8 +25,8 @@ export const reservedToolNames = [
 ];
 
 /**
- * Pages respond only to GET and tools only to POST, so a tool may share a page's name. An environment may not. `s` is the
- * start of `/s/TOKEN/mcp`.
+ * Pages respond only to GET and tools only to POST, so a tool may share a page's name. An environment may not. `s` is
+ * the start of `/s/TOKEN/mcp`.
  */
 const pages = ["docs", "view", "openapi.json", "s"];
 

@@ -29,8 +29,9 @@ export interface EnvironmentOptions<S extends Schema, T extends Schema, Tools> {
     context: VerifyContext<Output<S>, Output<T>>,
   ) => number | { reward: number } | Promise<number | { reward: number }>;
   /**
-   * A call on an unseeded session gets the schema's defaults ("defaults") or an error ("reject"). The default, "guard", is
-   * "defaults" except over the gym protocol, whose clients could not tell the defaults of a lost session from its state.
+   * A call on an unseeded session gets the schema's defaults ("defaults") or an error ("reject"). The default, "guard",
+   * is "defaults" except over the gym protocol, whose clients could not tell the defaults of a lost session from its
+   * state.
    */
   unseeded?: "guard" | "defaults" | "reject";
   /**
@@ -42,8 +43,8 @@ export interface EnvironmentOptions<S extends Schema, T extends Schema, Tools> {
   /** The reward of the best known play, which a solution must earn in `holdfast check`. Default 1. */
   bestReward?: number;
   /**
-   * Whether a call that makes the state invalid for its schema is refused as `state_invalid`. By default, for a state of up to
-   * 64 KB. The check reads the whole state after each change: about 3 µs for a small state, 40 ms for 5 MB.
+   * Whether a call that makes the state invalid for its schema is refused as `state_invalid`. By default, for a state
+   * of up to 64 KB. The check reads the whole state after each change: about 3 µs for a small state, 40 ms for 5 MB.
    */
   checkState?: boolean;
 }

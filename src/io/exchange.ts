@@ -81,7 +81,9 @@ function client(): Promise<Agent> {
   return shared;
 }
 
-/** Sends a request, hands the answer to `read`, and releases the connection. Throws the signal's reason when aborted. */
+/**
+ * Sends a request, hands the answer to `read`, and releases the connection. Throws the signal's reason when aborted.
+ */
 export async function exchange<T>(request: ExchangeRequest, read: (answer: Answer) => Promise<T>): Promise<T> {
   const { origin, path, method = "POST", headers, body = null, limits, signal } = request;
   const dispatcher = request.dispatcher ?? (await client());

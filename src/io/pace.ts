@@ -93,7 +93,10 @@ export function* stringifySteps(value: unknown): Steps<string> {
   return `{${parts.join()}}`;
 }
 
-/** Tells whether a long list is in a value, at most two objects deep: looking further would cost as much as writing it. */
+/**
+ * Returns whether a long list is in a value, at most two objects deep: looking further would cost as much as writing
+ * it.
+ */
 function isLong(value: unknown, depth = 4): boolean {
   if (typeof value !== "object" || value === null || depth === 0) return false;
   if (Array.isArray(value)) return value.length > shortList || value.some((item) => isLong(item, depth - 1));

@@ -1,4 +1,5 @@
-// Notices by a thread that code blocks the process. startWatchdog() then ends the process, reportBlocked() says which code it is.
+// Notices by a thread that code blocks the process. startWatchdog() then ends the process, reportBlocked() says which
+// code it is.
 import { fileURLToPath } from "node:url";
 import { Worker } from "node:worker_threads";
 
@@ -40,7 +41,8 @@ function onBlocked() {
 }
 `;
 
-// The inspector interrupts even an endless loop. It cannot interrupt a call of Node that does not return, such as execSync.
+// The inspector interrupts even an endless loop. It cannot interrupt a call of Node that does not return, such as
+// execSync.
 const report = `
 const { Session } = require("node:inspector");
 function onTick() {}

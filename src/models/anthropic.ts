@@ -14,9 +14,9 @@ export type AnthropicModelOptions = EndpointOptions;
  * Returns a model behind `POST /v1/messages`: Anthropic's, or one of a server with the same API. The base URL and the
  * key default to `ANTHROPIC_BASE_URL` and `ANTHROPIC_API_KEY`.
  *
- * The API requires a limit on every answer; it defaults to 4,096 tokens, set by `max_output_tokens`. Settings of the API
- * that Holdfast does not name are passed on: `request: { thinking: { type: "adaptive" } }`. `usage.input_tokens` includes
- * tokens read from and written to the cache.
+ * The API requires a limit on every answer; it defaults to 4,096 tokens, set by `max_output_tokens`. Settings of the
+ * API that Holdfast does not name are passed on: `request: { thinking: { type: "adaptive" } }`. `usage.input_tokens`
+ * includes tokens read from and written to the cache.
  *
  * @example
  * const model = anthropicModel({ model: "claude-sonnet-4-5", request: { max_output_tokens: 16_000 } });

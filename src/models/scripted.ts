@@ -23,10 +23,10 @@ export type Script =
 /**
  * Returns a model with written answers: a list, or a function that returns the next one.
  *
- * It has no state. The next answer of a list follows from the number of the assistant's turns in the request's input. So
- * one model serves any number of parallel conversations, and continues after a restart. A turn is a longest sequence of
- * the assistant's messages, calls and reasoning. So each turn of an assistant at the start of an input skips an answer:
- * use a function there. An answer without items is given again, because it leaves no trace.
+ * It has no state. The next answer of a list follows from the number of the assistant's turns in the request's input.
+ * So one model serves any number of parallel conversations, and continues after a restart. A turn is a longest sequence
+ * of the assistant's messages, calls and reasoning. So each turn of an assistant at the start of an input skips an
+ * answer: use a function there. An answer without items is given again, because it leaves no trace.
  *
  * At the end of the list, or if the function returns undefined, the model rejects with `model_exhausted`. An error of
  * the function becomes `model_failed`, unless it is a HoldfastError. Call ids are `call_<turn>_<n>`, both from 0. Usage
@@ -91,5 +91,5 @@ function exhausted(script: Script, turn: number): HoldfastError {
   );
 }
 
-/** Splits a text into words, each with the white space after it. */
+/** Splits a text into words, each with the whitespace after it. */
 const words = (text: string): string[] => text.split(/(?<=\s)(?=\S)/);

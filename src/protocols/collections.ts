@@ -1,4 +1,5 @@
-// collectionsProtocol(): tells the viewer about a whole server, under /v1: environments, agents, and collections row by row.
+// collectionsProtocol(): describes a whole server to the viewer, under /v1: environments, agents, and collections row
+// by row.
 import { HoldfastError } from "../core/errors.ts";
 import { notAllowed, type Protocol, type Reply, type Request } from "../core/protocol.ts";
 import { ok } from "./http/route.ts";
@@ -8,7 +9,7 @@ import type { Curve } from "../rollout/curve-series.ts";
 export interface CollectionsProtocolOptions {
   about: Omit<About, "runs">;
   collections: readonly Collection[];
-  /** Reads the curves of training runs. Default: there are none. */
+  /** Reads training runs' curves. Default: there are none. */
   curves?: (() => Promise<Curve[]>) | undefined;
 }
 

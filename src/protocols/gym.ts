@@ -1,5 +1,5 @@
-// gymProtocol(): serves the protocol that agents and trainers of NeMo Gym use with a resources server. A cookie carries
-// the session.
+// gymProtocol(): serves the protocol that NeMo Gym's agents and trainers use with a resources server. A cookie
+// identifies the session.
 import { errorTable, HoldfastError, isHoldfastError, unlessCoded } from "../core/errors.ts";
 import { isOfVerify } from "../core/event.ts";
 import { equalJson, type Json } from "../core/json.ts";
@@ -19,20 +19,20 @@ import { bareNames } from "./http/bare-names.ts";
 export interface GymProtocolOptions {
   sessions: Sessions;
   tokens: Tokens;
-  /** Adds to the answer of a seed how an MCP client reaches the session. By default nothing. */
+  /** Adds instructions for MCP clients to a seed's answer: how to reach the session. Default: nothing is added. */
   bindings?: Bindings | undefined;
-  /** Computes metrics from the rows of a collection. */
+  /** Computes metrics from a collection's rows. */
   aggregate(rows: unknown): Promise<object>;
 }
 
-/** The client of a request. */
+/** The client that sent a request. */
 interface Caller {
   session: string;
-  /** True while its id was handed out but no session is stored under it. */
+  /** True while its id was issued but no session is stored under it. */
   isNew: boolean;
-  /** True if it sent no cookie: its id was made for this request. */
+  /** True if it sent no cookie, so that its id was created for this request. */
   isFresh: boolean;
-  /** The version of the last answer that it got, from its cookie. */
+  /** The version in the last answer that it received, from its cookie. */
   version?: number | undefined;
 }
 
@@ -52,7 +52,7 @@ const mostOpened = 100_000;
 const newMark = "new.";
 
 /**
- * Serves the sessions of one environment as a resources server.
+ * Serves one environment's sessions as a resources server.
  *
  * @example
  * const protocol = gymProtocol({ sessions, tokens, aggregate });
@@ -63,7 +63,7 @@ export function gymProtocol({ sessions, tokens, bindings, aggregate }: GymProtoc
   const cookie = `holdfast_${environment.name.replaceAll("-", "_")}`;
   const opened = new Set<string>();
   const aggregateReply = createAggregateReply(aggregate);
-  /** Whether a tool call needs an episode, and whether a seed must be the first of its session. */
+  /** Whether a tool call needs an episode, and whether a seed must be the session's first. */
   const needsSeed = environment.unseeded === "guard" && environment.state !== undefined;
   const seedsOnce = environment.reseed !== "replace";
   const repeats = createRepeats(sessions.newSession().slice(0, 12));
@@ -84,7 +84,7 @@ export function gymProtocol({ sessions, tokens, bindings, aggregate }: GymProtoc
       const value = tokens.check(token);
       if (value === undefined) continue;
       const isNew = value.startsWith(newMark);
-      // The token of an MCP client: it may call tools, but neither seed nor verify.
+      // An MCP client's token: it may call tools, but neither seed nor verify.
       if (!isNew && value.includes(".")) continue;
       const session = isNew ? value.slice(newMark.length) : value;
       return { session, isNew: isNew && !opened.has(session), isFresh: false, version };
@@ -92,7 +92,7 @@ export function gymProtocol({ sessions, tokens, bindings, aggregate }: GymProtoc
     return { session: sessions.newSession(), isNew: true, isFresh: true };
   }
 
-  // Set on every reply, refusals included: clients keep only the cookies of the last reply.
+  // Set on every reply, including refusals, because clients keep only the last reply's cookies.
   function withCookie(reply: Reply, { session, isNew, version }: Caller): Reply {
     const token = tokens.issue(isNew ? newMark + session : session);
     reply.headers ??= {};
@@ -100,12 +100,15 @@ export function gymProtocol({ sessions, tokens, bindings, aggregate }: GymProtoc
     return reply;
   }
 
-  /** Opens the session of a new caller. Returns undefined if it exists: the caller sent its first request twice. */
+  /**
+   * Opens a new caller's session. Returns undefined if it already exists, because the caller sent its first request
+   * twice.
+   */
   async function open(caller: Caller, options: OpenOptions<unknown> = {}): Promise<SessionInfo | undefined> {
     const opening = sessions.open({ ...options, session: caller.session });
     const info = await opening.catch(unlessCoded("session_exists"));
     caller.isNew = false;
-    // The token of a new session must not reopen this one after the store has deleted it.
+    // A new session's token must not reopen this session after the store has deleted it.
     opened.add(caller.session);
     if (opened.size > mostOpened) for (const [oldest] of [opened]) opened.delete(oldest as string);
     return info;
@@ -117,7 +120,8 @@ export function gymProtocol({ sessions, tokens, bindings, aggregate }: GymProtoc
     try {
       return await seedWith(exchange, row);
     } catch (thrown) {
-      // A client with a session can be a model, which reads the refusal. An agent has none yet when it seeds.
+      // A client that has a session can be a model, which reads the refusal. An agent does not have a session yet when
+      // it seeds.
       if (!isHoldfastError(thrown) || !isNew || !isWhole(row)) throw thrown;
       return failedReply({}, toFailure(thrown));
     }
@@ -127,7 +131,7 @@ export function gymProtocol({ sessions, tokens, bindings, aggregate }: GymProtoc
     const { caller, rollout } = exchange;
     const { session } = caller;
     const randomSeed = readRandomSeed(row);
-    // The row is a copy of ours. Copying it without the field would take as long as parsing it.
+    // The row is our own copy. Copying it without the field would take as long as parsing it.
     const task = row;
     delete task[randomSeedField];
     const labels = buildLabels(task, rollout);
@@ -142,7 +146,7 @@ export function gymProtocol({ sessions, tokens, bindings, aggregate }: GymProtoc
       };
       const isRepeat = sent.isKeyed || sent.repeats !== undefined;
       if ((await findOutcome(sent)) === "over") sent.opened = false;
-      // With an idempotency key, the seed is a commit of its own: only then can the key find it again.
+      // With an idempotency key, the seed is a separate commit, because only then can the key find it again.
       if (caller.isNew && sent.isKeyed) await open(caller);
       if (caller.isNew) {
         const before = sent.opened;
@@ -152,7 +156,7 @@ export function gymProtocol({ sessions, tokens, bindings, aggregate }: GymProtoc
         sent.opened = before;
       }
       if (!sent.opened) {
-        // Before the task is checked: a model that seeds itself must not learn about faults of its task.
+        // Comes before the task is checked: a model that seeds itself must not learn about faults in its task.
         if (seedsOnce && !isRepeat && (await sessions.info(session)).episode > 0) throw seededBefore(session);
         const options = { call: sent.call, labels, randomSeed, first: seedsOnce };
         return seeded(await sessions.seed(session, task, options));
@@ -191,7 +195,9 @@ export function gymProtocol({ sessions, tokens, bindings, aggregate }: GymProtoc
     return (needsSeed ? find(caller) : open(caller)).then(send);
   }
 
-  /** Finds the session of a caller whose cookie was issued before the session was stored. Refuses if none is stored. */
+  /**
+   * Finds the session for a caller whose cookie was issued before the session was stored. Refuses if none is stored.
+   */
   async function find(caller: Caller): Promise<void> {
     if (!(await exists(caller))) throw new HoldfastError("session_unseeded", neverSeeded);
     caller.isNew = false;
@@ -201,8 +207,8 @@ export function gymProtocol({ sessions, tokens, bindings, aggregate }: GymProtoc
     !isFresh && (await sessions.peek(session)) !== undefined;
 
   /**
-   * Finds the outcome of the call that this one may repeat. Returns the recorded answer, or undefined if the call was
-   * not applied. Returns "over" if the client has continued elsewhere, so that this is a new call.
+   * Finds the outcome of the call that this one may be retrying. Returns the recorded answer, or undefined if the call
+   * was not applied. Returns "over" if the client has continued elsewhere, so that this is a new call.
    */
   async function findOutcome(sent: Sent): Promise<Answer | "over" | undefined> {
     const before = sent.repeats;
@@ -210,7 +216,7 @@ export function gymProtocol({ sessions, tokens, bindings, aggregate }: GymProtoc
     // The first attempt may still be running.
     await before.running?.catch(() => undefined);
     const outcome = before.event && (await findRecorded(before, before.event));
-    // Only after the look-up: if it fails, a repeat of this request must look again.
+    // Done only after the look-up: if the look-up fails, a retry of this request must look again.
     repeats.looked(sent);
     if (outcome === "over" && sent.call !== undefined) sent.call = repeats.newId();
     return outcome;
@@ -228,7 +234,7 @@ export function gymProtocol({ sessions, tokens, bindings, aggregate }: GymProtoc
         continue;
       }
       if (at !== undefined && at !== event.at) return undefined;
-      // The engine finds seeds and calls with an id itself.
+      // The engine itself finds seeds and calls that have an id.
       if (event.type !== "tool.called" || event.call !== undefined) continue;
       if (event.tool !== what || !equalJson(event.input, input as Json)) return undefined;
       answer = { ...event.outcome, session, version, repeated: true, unseeded: event.episode === 0 };
@@ -236,7 +242,7 @@ export function gymProtocol({ sessions, tokens, bindings, aggregate }: GymProtoc
     return answer;
   }
 
-  /** Sends a request. If its answer does not arrive, the next equal request counts as its repeat. */
+  /** Sends a request. If its answer does not arrive, the next equal request counts as its retry. */
   function sending(
     exchange: Exchange,
     what: string,
@@ -248,7 +254,7 @@ export function gymProtocol({ sessions, tokens, bindings, aggregate }: GymProtoc
     const sent = repeats.begin(caller.session, what, input, request, needsId);
     exchange.call = sent.call;
     const running = attempted(sent, send);
-    // Kept only until it settles: it would hold the whole answer in memory.
+    // Kept only until it settles, because it would hold the whole answer in memory.
     if (sent.running === undefined && !sent.isOver) sent.running = running;
     return running;
   }
@@ -258,7 +264,7 @@ export function gymProtocol({ sessions, tokens, bindings, aggregate }: GymProtoc
       return await send(sent);
     } catch (thrown) {
       if (isHoldfastError(thrown) && isUndecided(thrown)) {
-        // The outcome is unknown; a repeat will look it up.
+        // The outcome is unknown; a retry will look it up.
         sent.event = (thrown.detail["doubt"] as Sent["event"]) ?? sent.event ?? sent.repeats?.event;
         repeats.lost(sent);
       }
@@ -276,8 +282,7 @@ export function gymProtocol({ sessions, tokens, bindings, aggregate }: GymProtoc
     const response = bareNames(given, environment.name);
     try {
       if (caller.isNew && environment.state === undefined) {
-        // A stateless session holds nothing beyond the row. This allows a rollout to be verified again long after it
-        // ended.
+        // A stateless session holds nothing beyond the row. So a rollout can be verified again long after it ended.
         await open(caller, { task: asked, labels: buildLabels(asked, rollout) });
       } else if (caller.isNew && !(await exists(caller))) return await unseeded(row);
       const task = (seeded: unknown): Promise<unknown> => taskFor(environment, seeded, asked);
@@ -292,7 +297,7 @@ export function gymProtocol({ sessions, tokens, bindings, aggregate }: GymProtoc
     }
   }
 
-  /** Answers a verify without an episode. A whole row that is invalid could not be seeded. */
+  /** Answers a verify without an episode. If the body is a whole row that is invalid, it could not have been seeded. */
   async function unseeded(row: Row): Promise<Reply> {
     const { response: _, ...asked } = row;
     const checked = isWhole(row) ? await check(environment.task, asked) : undefined;
@@ -341,7 +346,7 @@ export function gymProtocol({ sessions, tokens, bindings, aggregate }: GymProtoc
     decorate(request, reply) {
       if (reply.headers?.["set-cookie"]) return reply;
       const caller = identifyCaller(request);
-      // An MCP client would keep the cookie of a session that is not its own.
+      // Otherwise an MCP client would keep the cookie for a session that is not its own.
       if (caller.isFresh && bindings && isMcpPath(request.path)) return reply;
       return withCookie({ ...reply, headers: { ...reply.headers } }, caller);
     },
@@ -356,7 +361,7 @@ const seededBefore = (session: string): HoldfastError =>
     `session ${session} was seeded before; seed without its cookie to open another session`,
   );
 
-/** Tells whether an error leaves open if the call was applied. */
+/** Returns whether an error leaves it unknown whether the call was applied. */
 function isUndecided({ code, status }: HoldfastError): boolean {
   return status >= 500 || code === "call_in_progress";
 }

@@ -1,4 +1,4 @@
-// mcpProtocol(): serves the tools of an environment as an MCP server, to clients of both eras of MCP on one path.
+// mcpProtocol(): serves an environment's tools as an MCP server, to clients of both MCP eras on one path.
 import { HoldfastError, isHoldfastError } from "../core/errors.ts";
 import { isObject } from "../core/json.ts";
 import type { Protocol, Reply, Request } from "../core/protocol.ts";
@@ -28,15 +28,15 @@ export type { Pace } from "./mcp/progress.ts";
 
 export interface McpProtocolOptions {
   sessions: Sessions;
-  /** Reads and issues the tokens of sessions: `createBindings`. */
+  /** Reads and issues session tokens: `createBindings`. */
   bindings: Bindings;
-  /** The version of the server, for its clients. */
+  /** The server's version, for its clients. */
   version: string;
-  /** When the answer of a long call becomes a stream with notices of progress. */
+  /** When a long call's answer becomes a stream with progress notifications. */
   pace?: Pace;
 }
 
-/** A request with an id, of a client whose session is known, or who has none. */
+/** A request with an id. Its client's session is known, or the client has none. */
 interface Exchange {
   request: Request;
   message: Message & { id: Id; method: string };
@@ -44,15 +44,18 @@ interface Exchange {
   isModern: boolean;
 }
 
-/** Milliseconds for which clients may keep the list of tools. */
+/** Milliseconds for which clients may cache the list of tools. */
 const listLifetime = 60_000;
 
-/** The keys of `_meta` that hold the id of a call. The id of a JSON-RPC request restarts with its client, so it does not identify a call. */
+/**
+ * The keys in `_meta` that hold a call's id. JSON-RPC request ids restart with each client, so they do not identify a
+ * call.
+ */
 const callKeys = ["dev.holdfast/call", "claudecode/toolUseId", "callId"];
 
 /**
- * Serves the sessions of one environment. A client is bound to a session by a signed token; an unbound client of the era with
- * `initialize` gets a session of its own.
+ * Serves one environment's sessions. A signed token binds a client to a session. An unbound client from the era with
+ * `initialize` gets its own session.
  *
  * @example
  * const bindings = createBindings(environment.name, tokens);
@@ -72,7 +75,7 @@ export function mcpProtocol({
   const resultMeta = { "io.modelcontextprotocol/serverInfo": serverInfo };
   const needsSeed = environment.unseeded === "guard" && environment.state !== undefined;
   const cancellation = createCancellation();
-  /** Sessions of unbound clients that were opened or ended here: a missing log is not opened again. */
+  /** Unbound clients' sessions that were opened or ended here. If such a log is missing, it is not opened again. */
   const begun = createRecent();
 
   function instructions(binding: Binding | undefined): { instructions?: string } {
@@ -91,7 +94,7 @@ export function mcpProtocol({
       ...(description && { instructions: description }),
     };
     const reply: Reply = { status: 200, body: resultBody(message.id, result) };
-    // A bound client gets no id: it could end the episode with it.
+    // A bound client gets no id, because it could use the id to end the episode.
     if (!binding) reply.headers = { "mcp-session-id": bindings.issueOwn(sessions.newSession()) };
     return reply;
   }
@@ -131,7 +134,7 @@ export function mcpProtocol({
   const allowed = (binding: Binding | undefined): typeof tools =>
     binding?.tools ? tools.filter(({ name }) => binding.tools?.includes(name)) : tools;
 
-  /** Refuses the session of an unbound client that has ended. */
+  /** Refuses an unbound client's session that has ended. */
   async function assertKnown(binding: Binding | undefined): Promise<void> {
     if (!binding?.isOwn) return;
     const info = await sessions.peek(binding.session);
@@ -166,15 +169,19 @@ export function mcpProtocol({
       reply.about = about;
       return reply;
     };
-    // Now a client cancels by leaving. Before, leaving was not a cancellation: it sent a notification. A call that only changes
-    // the state is not cancelled, as over the gym protocol: a signal costs a tenth of a call.
+    // In the stateless era, a client cancels by disconnecting. In the earlier era, disconnecting was not a
+    // cancellation; the client sent a notification. A call that only changes the state is not cancelled, as in the gym
+    // protocol, because a signal costs a tenth of a call.
     const isCancellable = (environment.definitions.get(name)?.kind ?? "state") !== "state";
     const replied = !isCancellable ? send() : isModern ? send(request.signal) : cancellation.run(session, id, send);
     const isStreamable = request.headers["accept"]?.includes("text/event-stream") === true;
     return isStreamable ? withProgress(replied, meta["progressToken"], pace) : replied;
   }
 
-  /** Calls a tool. Opens the session of an unbound client at its first call. Undefined: there was no such tool to open it for. */
+  /**
+   * Calls a tool. An unbound client's first call opens its session. Returns undefined if there is no such tool to open
+   * it for.
+   */
   async function applied(
     { session, isOwn }: Binding,
     tool: string,
@@ -190,7 +197,7 @@ export function mcpProtocol({
       if (!isOwn || !isHoldfastError(thrown) || thrown.code !== "session_not_found") throw thrown;
       if (begun.has(session)) throw thrown;
     }
-    // A client that only guesses names must not fill the store.
+    // A client that only guesses tool names must not fill the store.
     if (!environment.definitions.has(tool)) return undefined;
     try {
       await sessions.open({ session });
@@ -208,12 +215,12 @@ export function mcpProtocol({
     return { status: 200, body: resultBody(message.id, isModern ? complete(result) : result) };
   }
 
-  /** Answers a failure that is not the model's: a JSON-RPC error, never the result of a tool. */
+  /** Answers a failure that the model did not cause with a JSON-RPC error, never with a tool result. */
   function failureReply({ message, binding }: Pick<Exchange, "message" | "binding">, thrown: HoldfastError): Reply {
     const fault = toFault(thrown);
-    // By this status a client of its own session knows that it has to initialize again.
+    // This status tells a client with its own session that it has to initialize again.
     if (binding?.isOwn && fault.code === codes.session) fault.status = 404;
-    // Clients would repeat a request with status 408, although they cancelled it.
+    // Clients would retry a request with status 408, although they cancelled it.
     if (thrown.code === "call_cancelled") fault.status = 200;
     const reply: Reply = { ...faultReply(message.id, fault), thrown };
     if (fault.status === 503 || fault.status === 429) reply.headers = { "retry-after": "1" };
@@ -221,7 +228,7 @@ export function mcpProtocol({
     return reply;
   }
 
-  /** Ends the session of an unbound client. The session of a bound client is an episode, which others end. */
+  /** Ends an unbound client's session. A bound client's session is an episode, which others end. */
   async function end(request: Request): Promise<Reply> {
     const binding = bindings.find(request, false);
     if (binding === null) return faultReply(undefined, unknownSession);
@@ -231,7 +238,7 @@ export function mcpProtocol({
     return { status: 200 };
   }
 
-  /** Answers a request. Undefined for an agent of the gym protocol, whose model made up a tool with the name of the path. */
+  /** Answers a request. Returns undefined for a gym agent whose model made up a tool with the path's name. */
   async function answer(request: Request): Promise<Reply | undefined> {
     if (request.method === "DELETE") return end(request);
     if (request.method !== "POST") return refusedMethod(request.method);

@@ -1,5 +1,5 @@
-// restProtocol(): the REST API under /v1, for an environment or an agent. One route per verb of the engine, an OpenAPI
-// document, and a page to try it.
+// restProtocol(): the REST API under /v1, for an environment or an agent. It has one route per engine operation, an
+// OpenAPI document, and a page to try it.
 import type { Agent } from "../core/agent.ts";
 import type { Protocol } from "../core/protocol.ts";
 import type { Conversations, Episodes } from "../core/sessions.ts";
@@ -17,7 +17,7 @@ export interface EpisodeRestOptions {
   sessionPlayer?: SessionPlayer | undefined;
   /** Plays requests for rollouts. Default: none, and /v1/rollouts is not served. */
   requests?: RolloutRequests | undefined;
-  /** Adds to an opened session how an MCP client reaches it. By default nothing. */
+  /** Adds instructions for MCP clients to an opened session: how to reach it. Default: nothing is added. */
   bindings?: Bindings | undefined;
 }
 
@@ -29,7 +29,7 @@ export interface ConversationRestOptions {
 }
 
 /**
- * Serves sessions over HTTP, to programs and people. Errors of `sessions` are left to the server.
+ * Serves sessions over HTTP, to programs and people. Errors from `sessions` are left to the server.
  *
  * @example
  * const rest = restProtocol({ sessions });

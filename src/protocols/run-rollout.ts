@@ -1,5 +1,5 @@
-// runProtocol(): POST /run plays a whole rollout in one request, as collectors of NeMo Gym expect. Takes a row, returns
-// the verdict.
+// runProtocol(): POST /run plays a whole rollout in one request, as NeMo Gym's collectors expect. It takes a row and
+// returns the verdict.
 import { HoldfastError, messageOf } from "../core/errors.ts";
 import { copyJson, type Json } from "../core/json.ts";
 import { notAllowed, type Protocol, type Reply } from "../core/protocol.ts";
@@ -16,9 +16,9 @@ export interface RunProtocolOptions {
 }
 
 /**
- * Answers every rollout with 200, also a failed one: any other status makes collectors end the whole collection. They
- * recognise a failed one by `_ng_failure_class`. Its reward is 0 only because they require a number; `mask_sample`
- * marks it as invalid.
+ * Answers every rollout with 200, even a failed one, because any other status makes collectors end the whole
+ * collection. They recognise a failed one by `_ng_failure_class`. Its reward is 0 only because they require a number;
+ * `mask_sample` marks it as invalid.
  *
  * A row that is sent again is played again, in a new session.
  *
@@ -87,7 +87,7 @@ function answerTo(row: TaskRow, played: Played): TaskRow {
   };
 }
 
-/** Builds the response of a rollout that has none. */
+/** Builds the response for a rollout that has none. */
 function emptyResponse({ responses_create_params: params }: TaskRow, session: string): Json {
   const { tools = [] } = Object(params) as { tools?: Json };
   return {

@@ -1,5 +1,5 @@
-// Checks which files and stores a job may make this worker open. Anyone who can write to the queue writes jobs, and the
-// worker holds keys.
+// Checks which files and stores a job may make this worker open. Anyone with write access to the queue can write jobs,
+// and the worker holds keys.
 import { existsSync, realpathSync } from "node:fs";
 import { basename, dirname, isAbsolute, join, relative, resolve } from "node:path";
 import { invalidOption } from "../core/errors.ts";
@@ -7,7 +7,7 @@ import type { PlaySettings } from "./collector.ts";
 import { locate } from "../rollout/load.ts";
 import { isUrl } from "../rollout/collection-settings.ts";
 
-/** Refuses code and recordings outside a folder. Packages are allowed: they were installed on purpose. */
+/** Refuses code and recordings outside a folder. Packages are allowed, because they were installed on purpose. */
 export async function assertFilesWithin(folder: string, { target, agent, model }: PlaySettings): Promise<void> {
   if (target !== undefined && !isPackage(target)) assertWithin(folder, await locate(target, "environment"));
   if (agent !== undefined && !isUrl(agent) && !isPackage(agent)) assertWithin(folder, await locate(agent, "agent"));
@@ -24,7 +24,7 @@ export function assertStore(folder: string, url: string, variables = process.env
   throw invalidOption(`its store would be sent ${key} of this worker; name the store with the worker's own --store`);
 }
 
-/** Returns the environment variables that would be sent to a store because its URL has no key of its own. */
+/** Returns the environment variables that would be sent to a store because its URL does not contain a key. */
 function keysSentTo(url: string): string[] {
   const { protocol, username, password, search } = URL.canParse(url) ? new URL(url) : new URL("none:");
   if (/^https?:$/.test(protocol)) return username === "" ? ["HOLDFAST_STORE_TOKEN"] : [];
@@ -44,7 +44,7 @@ function assertWithin(folder: string, file: string): void {
   throw invalidOption(`${file} is not in the folder that this worker was started in`);
 }
 
-/** Resolves links of a path, also if the file does not exist yet. */
+/** Resolves links in a path, even if the file does not exist yet. */
 function realPath(file: string): string {
   if (existsSync(file) || dirname(file) === file) return realpathSync(file);
   return join(realPath(dirname(file)), basename(file));

@@ -1,4 +1,5 @@
-// The process of one rollout that was being played when its worker ended. It plays what its worker sends, and ends.
+// The process for one rollout that was being played when its worker died. It plays the rollout that its worker sends,
+// and exits.
 import { messageOf } from "../core/errors.ts";
 import { failedRollout, type Played } from "../core/rollout.ts";
 import { endTelemetry } from "../telemetry/process.ts";
@@ -9,7 +10,7 @@ import { startWatchdog } from "../io/watchdog.ts";
 const stopping = new AbortController();
 
 process.on("disconnect", () => process.exit(1));
-// Ctrl-C reaches every process of a terminal; the worker decides what ends.
+// Ctrl-C reaches every process in a terminal; the worker decides which ones end.
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => undefined);
 process.once("message", (request) => {
   process.on("message", () => stopping.abort());
@@ -22,7 +23,7 @@ async function play({ collection, rollout, maxBlocked, ...options }: AloneReques
   const played = await collections
     .openPlayer(collection)
     .then((own) => {
-      // From now on: loading code takes a while on a busy machine.
+      // Starts counting now, because loading code takes a while on a busy machine.
       startWatchdog({ maxBlocked, parent });
       return own(rollout, stopping.signal);
     })

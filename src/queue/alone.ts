@@ -1,4 +1,4 @@
-// createAlone(): plays a rollout in a process of its own, so that a rollout that ends its process ends no other one.
+// createAlone(): plays a rollout in its own process, so that a rollout that crashes its process does not affect others.
 import { fork } from "node:child_process";
 import { extname } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -15,19 +15,19 @@ export interface AloneOptions extends Omit<CollectionsOptions, "concurrency"> {
   maxBlocked: number;
 }
 
-/** Everything that the process of a rollout receives. */
+/** Everything that a rollout's process receives. */
 export interface AloneRequest extends AloneOptions {
   collection: QueuedCollection;
   rollout: Rollout;
 }
 
-/** Processes at once. Further rollouts wait. */
+/** Maximum number of processes at once. Additional rollouts wait. */
 const mostAlone = 4;
 
 // Its name ends in .ts here, and in .js in the package.
 const entry = fileURLToPath(new URL(`./alone-process${extname(import.meta.url)}`, import.meta.url));
 
-/** Returns players of a collection. A failure of kind `worker` says how the process ended. */
+/** Returns a collection's players. A failure of kind `worker` says how the process ended. */
 export function createAlone(options: AloneOptions): (collection: QueuedCollection) => Play {
   const { enter, leave } = createPlaces(mostAlone).lane(mostAlone);
 

@@ -1,5 +1,4 @@
-// createCollections(): prepares the player of each collection for a worker. The worker's files must equal the
-// collector's.
+// createCollections(): prepares each collection's player for a worker. The worker's files must equal the collector's.
 import { hostname } from "node:os";
 import { invalidOption } from "../core/errors.ts";
 import type { Play, Rollout } from "../core/rollout.ts";
@@ -14,14 +13,14 @@ import { openStore } from "../stores/open.ts";
 import { assertFilesWithin, assertStore } from "./allowed.ts";
 
 export interface CollectionsOptions {
-  /** URL of the queue. It is also the store, unless a collection names another. */
+  /** URL of the queue. It is also the store, unless a collection names a different one. */
   queue: string;
   /** Store for all collections; overrides their own. */
   store: string | undefined;
   concurrency: number;
   /** All paths that a collection names must be inside this folder. */
   folder: string;
-  /** URLs of models that rollout requests may name, beside those on this machine. */
+  /** URLs of models that rollout requests may name, besides models on this machine. */
   models?: readonly string[] | undefined;
 }
 
@@ -50,7 +49,7 @@ export function createCollections(options: CollectionsOptions) {
   /** Digests of loaded modules: a process loads a module only once. */
   const loaded = new Map<string, string>();
 
-  /** Shares one store among its users; the last user closes it. A store that failed to open is tried again. */
+  /** Shares one store among its users; the last user closes it. If a store failed to open, opening is retried. */
   async function useStore(url: string): Promise<{ store: Store; leave(): Promise<void> }> {
     const shared = stores.get(url) ?? { store: openStore(url), users: 0 };
     stores.set(url, shared);
@@ -123,7 +122,7 @@ export function createCollections(options: CollectionsOptions) {
   }
 
   return {
-    /** Returns the player of a collection. Rejects with the reason if this worker cannot play it. */
+    /** Returns a collection's player. Rejects with the reason if this worker cannot play it. */
     async openPlayer({ settings }: QueuedCollection): Promise<Play> {
       const key = JSON.stringify(settings);
       const ready = known.get(key) ?? { player: open(settings as unknown as PlaySettings), active: 0 };
@@ -141,12 +140,12 @@ export function createCollections(options: CollectionsOptions) {
           }
         };
       } catch (thrown) {
-        // The cause may be fixed later, so the next job tries again.
+        // The cause may be fixed later, so the next job retries.
         if (known.get(key) === ready) known.delete(key);
         throw thrown;
       }
     },
-    /** Returns the author's code that was running when a rollout was cut short; undefined if that is unknown. */
+    /** Returns which author's code was running when a rollout was cut short; undefined if that is unknown. */
     async readCut({ settings }: QueuedCollection, rollout: Rollout): Promise<string | undefined> {
       const player = await known.get(JSON.stringify(settings))?.player;
       return player?.readCut?.(rollout);
@@ -161,7 +160,7 @@ async function assertSameFiles({ target, files, agent, model }: PlaySettings): P
   const own = await digestFiles(target, { model, ...(agent !== undefined && { agent }) });
   const changed = differences(files, own);
   if (changed.length === 0) return;
-  // Names only: the message goes into the queue, and details of this machine's files must not.
+  // Contains names only: the message is stored in the queue, and must not reveal details of this machine's files.
   const names = changed.map((text) => text.split(" was ", 1)[0]).join(", ");
   throw invalidOption(`the collector's files differ from this worker's: ${names}`);
 }

@@ -15,10 +15,10 @@ import type { PlayedSettings, Player } from "../rollout/source.ts";
 /** The settings from which a worker builds its player. */
 export interface PlaySettings extends Omit<PlayedSettings, "concurrency" | "model" | "agent"> {
   model: string;
-  /** The model that the client of a rollout request names, in place of `model`. */
+  /** The model that a rollout request's client names, in place of `model`. */
   requested?: RequestedModel;
   agent?: string;
-  /** As given; resolved against the folder in which the worker was started. */
+  /** As given. Resolved against the folder in which the worker was started. */
   target?: string;
   /** Where the sessions are; undefined for the queue's own Redis. */
   store?: string;
@@ -35,7 +35,7 @@ export function assertQueue(flags: CollectionSettings): void {
   findStore(flags);
 }
 
-/** Plays on workers. Nothing else differs from a local collection. */
+/** Plays on workers. Apart from that, nothing differs from a local collection. */
 export async function queuePlayer(
   target: Target | undefined,
   flags: CollectionSettings,
@@ -64,7 +64,7 @@ export async function queuePlayer(
   return openQueuePlayer({ address, collection, say });
 }
 
-/** Returns the store for workers. A file gets its absolute path. */
+/** Returns the store for workers. A file's path is made absolute. */
 export function findStore({
   store,
   queue,

@@ -1,4 +1,4 @@
-// connectQueue(): loads the queue's packages and opens clients that wait for an absent server.
+// connectQueue(): loads the queue's packages and opens clients that wait for an unreachable server.
 import type * as Bullmq from "bullmq";
 import type { Redis } from "ioredis";
 import { HoldfastError, messageOf, invalidOption } from "../core/errors.ts";
@@ -32,8 +32,8 @@ const socketTimeout = 15_000;
 const needs = "the job queue needs `npm install bullmq ioredis`";
 
 /**
- * Connects, and rejects if the server is absent. A server that disappears later is waited for, with a message. `name`
- * identifies the connection on the server.
+ * Connects, and rejects if the server is unreachable. If the server disappears later, waits for it and shows a message.
+ * `name` identifies the connection on the server.
  */
 export async function connectQueue(
   address: QueueAddress,
@@ -70,7 +70,7 @@ export async function connectQueue(
   };
 }
 
-/** In braces: a Cluster must keep all keys of a queue on one node. */
+/** In braces, because a Cluster must keep all of a queue's keys on one node. */
 export const toKeyPrefix = ({ prefix }: QueueAddress): string => `{${prefix}:queue}`;
 
 async function ready(client: Client, shown: string): Promise<void> {
@@ -126,7 +126,7 @@ export function queueAddress(url: string): QueueAddress {
   throw invalidOption(`a queue is redis://HOST, as in redis://127.0.0.1:6379, not ${shown}`);
 }
 
-/** Replaces user and password by placeholders. Quotes the URL if a shell would interpret a part of it. */
+/** Replaces user and password with placeholders. Quotes the URL if a shell would interpret part of it. */
 function maskCredentials(url: string): string {
   const typed = url.replace(/\/\/([^:]*):.*@/s, (_, user) => (user === "" ? "//:PASSWORD@" : "//USER:PASSWORD@"));
   return /^[\w:/.,+@-]+$/.test(typed) ? typed : `'${typed.replaceAll("'", "%27")}'`;

@@ -1,4 +1,4 @@
-// A job of the queue: one rollout of a collection, its id and its options.
+// A job in the queue: one rollout from a collection, its id and its options.
 import { createHash } from "node:crypto";
 import type { Queue, QueueOptions } from "bullmq";
 import type { Json } from "../core/json.ts";
@@ -21,7 +21,7 @@ export interface JobData {
 
 export type RolloutQueue = Queue<JobData, Played, string>;
 
-/** Returns a job's data, or undefined if another program wrote the job. */
+/** Returns a job's data, or undefined if a different program wrote the job. */
 export function parseJob(data: unknown): JobData | undefined {
   const { collection, rollout } = Object(data) as Partial<JobData>;
   const { run, title, settings } = Object(collection) as Partial<QueuedCollection>;
@@ -34,7 +34,7 @@ export function parseJob(data: unknown): JobData | undefined {
 
 /** What went wrong with a job, and how often. Stored as the job's progress. */
 export interface Trouble {
-  /** `refused`, `returned`: it was put back. `crashed`: it ended its process, and is played again. */
+  /** `refused`, `returned`: the job was put back. `crashed`: it crashed its process, and is played again. */
   type: "refused" | "returned" | "crashed";
   reason: string;
   worker: string;
@@ -43,10 +43,10 @@ export interface Trouble {
 
 export const queueName = "rollouts";
 
-/** Seconds that a result waits for its collector: a week. */
+/** Seconds for which a result is kept for its collector: a week. */
 const kept = 7 * 24 * 3600;
 
-/** Events that BullMQ keeps. They are not read, and each may contain a whole transcript. */
+/** Number of events that BullMQ keeps. They are not read, and each may contain a whole transcript. */
 const events = 10;
 
 export function queueOptions({ client, prefix }: Connection): QueueOptions {
@@ -67,7 +67,7 @@ export const toCollectionKey = (run: string): string => createHash("sha256").upd
 /** Returns the collection's key from a job id. */
 export const parseCollectionKey = (jobId: string): string => jobId.split(".", 1)[0] ?? "";
 
-/** Channel that announces finished jobs of a collection. Its collector subscribes while it runs. */
+/** The channel that announces a collection's finished jobs. Its collector subscribes while it runs. */
 export const doneChannel = (prefix: string, runKey: string): string => `${prefix}:done:${runKey}`;
 
 /** Parses the progress of a job. */

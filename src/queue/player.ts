@@ -1,4 +1,4 @@
-// openQueuePlayer(): queues the rollouts of a collection for workers and returns their results.
+// openQueuePlayer(): queues a collection's rollouts for workers and returns their results.
 import type { Job } from "bullmq";
 import { messageOf } from "../core/errors.ts";
 import { equalJson } from "../core/json.ts";
@@ -31,7 +31,7 @@ interface Waiting {
   end(played: Played): void;
 }
 
-/** Poll interval in ms; job events can be missed. */
+/** Poll interval in milliseconds. Polling is needed because job events can be missed. */
 const lookEvery = 1000;
 /** Jobs checked at a time. */
 const lookAt = 500;
@@ -40,8 +40,8 @@ const quiet = 5000;
 const sayEvery = 30_000;
 
 /**
- * A rollout is a job whose id derives from its session. A queued job is not added again. A job that finished while no
- * collector waited returns its result at once. Results stay in the queue until they are delivered.
+ * Each rollout is a job whose id is derived from its session. A queued job is not added again. If a job finished while
+ * no collector was waiting, its result is returned immediately. Results stay in the queue until they are delivered.
  */
 export async function openQueuePlayer({ address, collection, say }: QueuePlayerOptions): Promise<Player> {
   const connection = await connectQueue(address, say);
@@ -66,7 +66,7 @@ export async function openQueuePlayer({ address, collection, say }: QueuePlayerO
     if (job?.finishedOn !== undefined) return take(id, job);
     const data: JobData = { collection, rollout };
     if (!job) await queue.add(collection.title, data, { jobId: id });
-    // The collection was resumed with other settings.
+    // The collection was resumed with different settings.
     else if (!equalJson({ ...job.data.collection }, { ...collection })) await job.updateData(data);
   }
 
@@ -84,7 +84,7 @@ export async function openQueuePlayer({ address, collection, say }: QueuePlayerO
     setImmediate(() => leave(queue.remove(id)));
   }
 
-  /** Takes the result of a job, or queues the job again if the queue has lost it. */
+  /** Takes a job's result, or queues the job again if the queue has lost it. */
   async function look(id: string): Promise<void> {
     const found = waiting.get(id);
     if (!found || isOver) return;
@@ -99,8 +99,8 @@ export async function openQueuePlayer({ address, collection, say }: QueuePlayerO
   const complaints = new Map<string, number>();
 
   /**
-   * Reports a refusal of the queue, for example for lack of memory. The job is offered again. Equal messages are
-   * limited in time.
+   * Reports that the queue refused a job, for example because it is out of memory. The job is offered again. Equal
+   * messages are rate-limited.
    */
   function complain(thrown: unknown): void {
     const text = `the queue at ${address.shown} refuses: ${messageOf(thrown)}`;
@@ -134,7 +134,7 @@ export async function openQueuePlayer({ address, collection, say }: QueuePlayerO
   const isMine = (id: string): boolean => parseCollectionKey(id) === mine;
   const told = new Set<string>();
 
-  /** Explains why no result arrived for a while. With long episodes that is normal. */
+  /** Explains why no result has arrived for a while, which is normal with long episodes. */
   async function sayWhy(): Promise<void> {
     newest = Date.now();
     if ((await queue.getWorkersCount()) === 0) {
@@ -157,7 +157,10 @@ export async function openQueuePlayer({ address, collection, say }: QueuePlayerO
     leaving.add(leaves);
   }
 
-  /** Removes an unstarted job. A started one is played to its end, and its result waits for the resumed collection. */
+  /**
+   * Removes a job that has not started. A started one is played to its end, and its result waits for the resumed
+   * collection.
+   */
   async function withdraw(id: string): Promise<void> {
     const state = await queue.getJobState(id);
     if (state === "waiting" || state === "delayed") await queue.remove(id);
@@ -195,7 +198,7 @@ export async function openQueuePlayer({ address, collection, say }: QueuePlayerO
         stopListening = onAbort(signal, cancel);
         if (!signal.aborted) void look(id);
       }),
-    /** Removes unstarted jobs after a cancellation, and leftovers otherwise. */
+    /** After a cancellation, removes jobs that have not started. Otherwise removes leftovers. */
     async stop() {
       await Promise.all(leaving);
       if (!isCancelled) await clear();
@@ -207,7 +210,7 @@ export async function openQueuePlayer({ address, collection, say }: QueuePlayerO
   };
 }
 
-/** Reads a result of a worker of version 0.1 too, which names no outcome. */
+/** Also reads results from workers of version 0.1, which do not name an outcome. */
 function withOutcome(played: Played & { failure?: object; forked?: number }): Played {
   if ("outcome" in played) return played;
   const { forked, ...rest } = played as Omit<Played, "outcome"> & { failure?: object; forked?: number };

@@ -1,17 +1,17 @@
-// A rollout that a worker is playing: how it is ended early, and how long that may take.
+// A rollout that a worker is playing: how to end it early, and how long that may take.
 import { setTimeout as delay } from "node:timers/promises";
 import { onAbort } from "../io/abort.ts";
 import { failedRollout, type Play, type Played, type Rollout } from "../core/rollout.ts";
 
 export interface Playing {
   readonly signal: AbortSignal;
-  /** True once another worker holds it. */
+  /** True once a different worker holds it. */
   readonly isLost: boolean;
-  /** Settles when `end` was called. */
+  /** Settles when `end` has been called. */
   readonly ended: Promise<void>;
   /** Renews the lock. Ends the rollout if the lock is lost. */
   renew(): Promise<void>;
-  /** Ends it because another worker holds it. */
+  /** Ends it because a different worker holds it. */
   lose(): void;
   /** Ends it because this worker stops. */
   stop(): void;

@@ -1,4 +1,4 @@
-// createRequestPlayers(): plays the rollouts of requests on workers.
+// createRequestPlayers(): plays requests' rollouts on workers.
 import type { Json } from "../core/json.ts";
 import { digestFiles } from "../rollout/build-record.ts";
 import type { PlayerFor } from "../rollout/requests/playing.ts";
@@ -8,9 +8,9 @@ import { openQueuePlayer } from "./player.ts";
 
 export interface RequestPlayersOptions {
   queue: string;
-  /** The store of the server, which workers must reach too. */
+  /** The server's store, which workers must be able to reach too. */
   store: string;
-  /** The folder, file or package of the environment. Workers load it by this name. */
+  /** The environment's folder, file or package. Workers load it by this name. */
   target: string;
   /** The environment's name, for lists of the queue. */
   environment: string;

@@ -1,4 +1,5 @@
-// superviseQueueWorkers(): keeps several worker processes running. One that dies is replaced, later each time it dies early.
+// superviseQueueWorkers(): keeps several worker processes running. A dead worker is replaced, with a longer delay each
+// time it dies early.
 import { fork, type ChildProcess } from "node:child_process";
 import { setTimeout as delay } from "node:timers/promises";
 import { stopOnSignals } from "../io/stop-on-signals.ts";
@@ -6,7 +7,7 @@ import { blockedSignal } from "../io/watchdog.ts";
 
 export interface SuperviseOptions {
   workers: number;
-  /** The script of the worker and its arguments. */
+  /** The worker's script and its arguments. */
   script: string;
   args: readonly string[];
   /** Receives messages for people. */
@@ -31,12 +32,12 @@ export const supervised = "HOLDFAST_SUPERVISED_WORKER";
 /** Milliseconds until a dead worker is replaced. Doubles for each one that died early. */
 const shortestPause = 250;
 const longestPause = 30_000;
-/** Milliseconds after which the death of a worker does not count as early. */
+/** Milliseconds after which a worker's death no longer counts as early. */
 const longLife = 60_000;
 
 /**
- * Starts the workers and returns when all have ended after a signal. The first one starts alone: if it cannot start, the
- * process exits with its code.
+ * Starts the workers and returns when all have ended after a signal. The first one starts alone: if it cannot start,
+ * the process exits with its code.
  */
 export async function superviseQueueWorkers({ workers, script, args, say }: SuperviseOptions): Promise<void> {
   const alive = new Set<ChildProcess>();
@@ -60,12 +61,12 @@ export async function superviseQueueWorkers({ workers, script, args, say }: Supe
       child.on("exit", (code, by) => {
         end(code ?? 1, by === blockedSignal ? "its code blocked it" : (by ?? `exit code ${code}`));
       });
-      // It could not be started: the system has no memory or no process left.
+      // The process could not be started, because the system is out of memory or processes.
       child.on("error", (thrown) => end(1, thrown.message));
     });
     const started = new Promise<boolean>((resolve) => {
       child.once("message", () => {
-        // It may have missed the signal.
+        // The worker may have missed the signal.
         if (signal.aborted) child.kill("SIGTERM");
         resolve(true);
       });

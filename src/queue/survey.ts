@@ -1,4 +1,4 @@
-// queueStatus() and clearQueue(): report the jobs of a queue by collection, and remove the ones without a collector.
+// queueStatus() and clearQueue(): report a queue's jobs by collection, and remove jobs without a collector.
 import { connectQueue, type Connection, type QueueAddress } from "./connection.ts";
 import {
   doneChannel,
@@ -15,19 +15,19 @@ import { toConnectionName, parseName } from "./worker-name.ts";
 export interface CollectionStatus {
   run: string;
   title: string;
-  /** True if a collector waits for its results. */
+  /** True if a collector is waiting for its results. */
   collector: boolean;
   waiting: number;
   active: number;
-  /** Active jobs of workers that are silent. */
+  /** Active jobs held by silent workers. */
   stalled: number;
   /** Put back for a while. */
   delayed: number;
-  /** Played, and not yet taken by the collector. */
+  /** Played, but the collector has not taken the result yet. */
   finished: number;
   /** Without a result, because of a fault in the worker. */
   failed: number;
-  /** Why a job was put back, or that it ended its process. */
+  /** Why a job was put back, or that it crashed its process. */
   trouble?: Trouble;
 }
 
@@ -98,14 +98,14 @@ async function newStatus(
   id: string,
 ): Promise<CollectionStatus | undefined> {
   const job = await queue.getJob(id);
-  // The collector may have taken it meanwhile.
+  // The collector may have taken it in the meantime.
   if (!job) return undefined;
   const { run, title } = parseJob(job.data)?.collection ?? { run: "", title: "other keys, not written by Holdfast" };
   const collector = await isHeard(connection, doneChannel(connection.prefix, parseCollectionKey(id)));
   return { run, title, collector, waiting: 0, active: 0, stalled: 0, delayed: 0, finished: 0, failed: 0 };
 }
 
-/** Tells whether a channel has subscribers. In a Cluster, only the server they are connected to knows. */
+/** Returns whether a channel has subscribers. In a Cluster, only the server that they are connected to knows. */
 async function isHeard({ onEach }: Connection, channel: string): Promise<boolean> {
   const listeners = await onEach(async (server) => Number((await server.pubsub("NUMSUB", channel))[1]));
   return listeners.some((count) => count > 0);
@@ -113,7 +113,7 @@ async function isHeard({ onEach }: Connection, channel: string): Promise<boolean
 
 const hasTrouble = new Set(["delayed", "active"]);
 
-/** Returns the trouble of a job. An active job that was put back before has none any more. */
+/** Returns a job's trouble. Once a job that was put back is active again, it has none. */
 async function readTrouble(queue: RolloutQueue, id: string, state: string): Promise<{ trouble?: Trouble }> {
   const trouble = parseTrouble((await queue.getJob(id))?.progress);
   return trouble && (state === "delayed" || trouble.type === "crashed") ? { trouble } : {};
@@ -179,9 +179,9 @@ export interface Cleared {
 const atOnce = 500;
 
 /**
- * Removes waiting results and unstarted rollouts of collections without a collector. Rollouts that a worker is playing
- * stay. A collector that returns at this moment loses nothing: it queues missing rollouts again, and finished ones are
- * in their sessions.
+ * Removes waiting results, and rollouts that have not started, for collections without a collector. Rollouts that a
+ * worker is playing are left as they are. A collector that returns at this moment loses nothing: it queues missing
+ * rollouts again, and finished ones are in their sessions.
  */
 export async function clearQueue(address: QueueAddress, remove: boolean): Promise<Cleared> {
   return withQueue(address, async (queue, connection) => {

@@ -10,8 +10,8 @@ export interface WorkerName {
 }
 
 /**
- * Returns the name of the connection that is never silent for long: the worker renews its locks on it and checks for
- * lost ones. BullMQ names its waiting connection, which is silent while there are enough jobs.
+ * Returns the name for the connection that is never silent for long, because the worker renews and checks its locks on
+ * it. BullMQ names its waiting connection, which is silent while there are enough jobs.
  */
 export const toConnectionName = (prefix: string, name: string): string =>
   `${prefix.replaceAll(/[^!-~]/g, "_")}:heart:${name}`;
@@ -21,7 +21,7 @@ export function formatName({ host, pid, since, concurrency }: WorkerName): strin
   return [host.replaceAll(/[^\w.-]/g, "_"), pid, Math.floor(since / 1000), concurrency].join("/");
 }
 
-/** Parses a name; undefined if it does not belong to a worker of Holdfast. */
+/** Parses a name; returns undefined if it does not belong to a Holdfast worker. */
 export function parseName(name: string): WorkerName | undefined {
   const [, host, pid, since, concurrency] = /([\w.-]+)\/(\d+)\/(\d+)\/(\d+)$/.exec(name) ?? [];
   if (host === undefined) return undefined;

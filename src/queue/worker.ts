@@ -20,11 +20,11 @@ import { toConnectionName, formatName, shownName } from "./worker-name.ts";
 
 export interface QueueWorkerOptions extends Pick<Collections, "openPlayer" | "readCut"> {
   address: QueueAddress;
-  /** Rollouts played at once. */
+  /** Number of rollouts played at once. */
   concurrency: number;
-  /** Returns the player of a collection that plays each rollout in a process of its own. */
+  /** Returns a collection's player that plays each rollout in its own process. */
   openAlone(collection: QueuedCollection): Play;
-  /** How often a rollout may end the process that it has for itself before it fails. */
+  /** How often a rollout may crash its own process before it fails. */
   maxCrashes: number;
   onEvent(event: WorkerEvent): void;
   /** Receives messages about the queue, for people. */
@@ -34,8 +34,8 @@ export interface QueueWorkerOptions extends Pick<Collections, "openPlayer" | "re
 /** The outcome of a rollout on this worker. */
 export interface WorkerEvent {
   /**
-   * `refused`: not played here. `returned`: put back. `lost`: another worker holds it. `crashed`: it ended its own
-   * process, and is played again.
+   * `refused`: not played here. `returned`: put back. `lost`: a different worker holds it. `crashed`: it crashed its
+   * own process, and is played again.
    */
   type: "played" | "failed" | "refused" | "returned" | "lost" | "crashed";
   collection: string;
@@ -59,31 +59,32 @@ interface Why {
   times: number;
 }
 
-/** Milliseconds that a silent worker keeps a rollout. */
+/** Milliseconds for which a silent worker keeps a rollout. */
 const lockDuration = 6000;
 const renewEvery = lockDuration / 4;
-/** Milliseconds between searches for rollouts of lost workers. */
+/** Milliseconds between searches for lost workers' rollouts. */
 const stalledInterval = 2000;
 /**
- * A killed worker does not count as a failure of its rollouts, however often: only one of them can have killed it. Each that
- * may have is played in a process of its own from then on, and there the end of the process counts.
+ * However often a worker is killed, that does not count as a failure of its rollouts, because only one of them can have
+ * killed it. Every rollout that may have done so is then played in its own process, where a crash does count.
  */
 const maxStalledCount = 1_000_000_000;
 /** After this many lost workers, a rollout is played in its own process, whatever it was doing. */
 const mostStalls = 3;
-/** Milliseconds until a refused rollout is offered again, and until this worker takes another. */
+/** Milliseconds until a refused rollout is offered again, and until this worker takes a new one. */
 const refusedFor = 250;
 const restFor = 2000;
 const longestRefused = 10_000;
 /**
- * How often a rollout is put back because its store fails or another process writes its session: about five minutes.
+ * How often a rollout is put back because its store fails or a different process writes its session: about five minutes
+ * in total.
  */
 const mostReturns = 60;
 const returnedFor = (times: number): number => Math.min(250 * 2 ** times, 5000);
 
 /**
- * Takes rollouts until it is stopped, and holds a lock on each. If a lock is not renewed in time, another worker
- * continues from the session's log, and the result of this worker is discarded.
+ * Takes rollouts until it is stopped, and holds a lock on each. If a lock is not renewed in time, a different worker
+ * continues from the session's log, and this worker's result is discarded.
  */
 export async function startQueueWorker(options: QueueWorkerOptions): Promise<QueueWorker> {
   const { address, concurrency, openPlayer, openAlone, readCut, maxCrashes, onEvent, say } = options;
@@ -120,12 +121,12 @@ export async function startQueueWorker(options: QueueWorkerOptions): Promise<Que
       const refusals = countTimes("refused");
       const why: Why = { type: "refused", reason: play, times: refusals + 1 };
       try {
-        // Less and less often: maybe no worker can play it. Randomised, so that one worker is not offered all of them
-        // while the others wake up.
+        // Offered less and less often, because maybe no worker can play it. Randomised, so that one worker is not
+        // offered all of them while the others wake up.
         const after = Math.min(refusedFor * 2 ** refusals, longestRefused) * (0.5 + Math.random() / 2);
         return await putBack(job, token, Math.round(after), why);
       } finally {
-        // Pause, so that other workers, which may be able to play it, come first.
+        // Pauses, so that other workers, which may be able to play it, come first.
         if (refusals < 2) await delay(restFor, undefined, { signal: own.signal }).catch(() => undefined);
       }
     }
@@ -143,13 +144,13 @@ export async function startQueueWorker(options: QueueWorkerOptions): Promise<Que
     return putBack(job, token, returnedFor(times), { type: "returned", reason, times: times + 1 });
   }
 
-  /** Tells whether a rollout may have ended its last worker: its own code was running, or it lost many workers. */
+  /** Returns whether a rollout may have crashed its last worker: its own code was running, or it lost many workers. */
   async function maySuspect({ data: { collection, rollout }, stalledCounter }: RolloutJob): Promise<boolean> {
     if (stalledCounter >= mostStalls) return true;
     return (await readCut(collection, rollout).catch(() => undefined)) !== undefined;
   }
 
-  /** Plays a rollout in a process of its own, again if it ends that process. */
+  /** Plays a rollout in its own process. Plays it again if it crashes that process. */
   async function playAlone(job: RolloutJob, signal: AbortSignal): Promise<Played> {
     const { collection, rollout } = job.data;
     const trouble = parseTrouble(job.progress);
@@ -182,7 +183,7 @@ export async function startQueueWorker(options: QueueWorkerOptions): Promise<Que
     throw after === 0 ? new WaitingError() : new DelayedError();
   }
 
-  /** Reports a lost job. Another worker has it or will get it. */
+  /** Reports a lost job. A different worker has it or will get it. */
   function lost(job: RolloutJob): Error {
     onEvent(toEvent("lost", job));
     return new DelayedError();
@@ -242,7 +243,7 @@ function toEvent(type: WorkerEvent["type"], { data }: RolloutJob, reason?: strin
   return { type, collection: collection.title, session: rollout.session, ...(reason !== undefined && { reason }) };
 }
 
-/** BullMQ's errors about a job that another worker holds, and about an absent server. */
+/** BullMQ's errors for a job that a different worker holds, and for an unreachable server. */
 const expected =
   /\block\b|not in the active state|Missing key for job|Connection is closed|ECONN|EPIPE|ETIMEDOUT|socket/i;
 const isExpected = (error: Error): boolean =>

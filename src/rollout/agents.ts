@@ -1,4 +1,4 @@
-// createAgents(): builds the agent of each rollout, a plain one or the author's, with the requested model.
+// createAgents(): builds the agent for each rollout, a plain one or the author's, with the requested model.
 import { defineAgent } from "../agent/define-agent.ts";
 import type { AgentLimits, ModelAgent } from "../core/agent.ts";
 import { invalidOption } from "../core/errors.ts";
@@ -46,7 +46,8 @@ async function chooseModels(
   if (typeof name !== "string") return () => name;
   if (name !== "scripted") {
     const model = await modelNamed(name, seed);
-    // The random model answers by request alone, so repeats need a field that differs. Attempts of a rollout play alike.
+    // The random model's answers depend only on the request, so repeats need a field that differs. Attempts at a
+    // rollout play alike.
     return name.startsWith("random") ? (rollout) => withField(model, rollout) : () => model;
   }
   if (given) return () => given.model;
@@ -58,7 +59,7 @@ async function chooseModels(
 
 function withField(model: Model, { task, repeat, origin }: Rollout): Model {
   const branch = origin ? `-${origin.branch}` : "";
-  // The 0 was the number of the attempt: collections of version 0.1 are resumed as they began.
+  // The 0 was the attempt number. It stays, so that collections from version 0.1 resume as they started.
   const metadata = { rollout: `${task}-${repeat}-0${branch}` };
   return { name: model.name, respond: (request, options) => model.respond({ ...request, metadata }, options) };
 }

@@ -14,7 +14,7 @@ import type { TaskRow } from "../core/rollout.ts";
 
 type Settings = CollectionRecord["settings"];
 
-/** Builds the record of this collection. Refuses to resume a different one. */
+/** Builds this collection's record. Refuses to resume a different collection. */
 export async function buildRecord(
   target: Target | undefined,
   name: string,
@@ -22,7 +22,7 @@ export async function buildRecord(
   flags: CollectionSettings,
 ): Promise<CollectionRecord> {
   const { rows, inputs, failures, run } = outputPaths(flags.out);
-  // Checked before an error suggests --force, which does not help against changed tasks.
+  // Checked before an error suggests --force, which does not help if the tasks have changed.
   const assertTasks = (systems: (Json | undefined)[] = []): Promise<void> =>
     assertSameTasks(
       inputs,
@@ -47,11 +47,13 @@ export async function buildRecord(
   );
 }
 
-/** Returns the default of --random-seed. Collections of version 0.1 had no such setting, and resume as they began. */
+/**
+ * Returns the default for --random-seed. Collections from version 0.1 had no such setting, and resume as they started.
+ */
 const defaultOf = ({ settings }: CollectionRecord): RandomSeedPolicy =>
   settings["random-seed"] === undefined ? "per-rollout" : "per-task";
 
-/** Reads the record of the existing files. With --resume --force, an unreadable record is ignored. */
+/** Reads the record next to existing files. With --resume --force, an unreadable record is ignored. */
 async function readEarlierRecord(
   file: string,
   { resume, force }: CollectionSettings,
@@ -68,8 +70,8 @@ async function readEarlierRecord(
 }
 
 /**
- * Refuses changed tasks, even with --force: one task number would mean two tasks, and an episode would continue with
- * another task.
+ * Refuses changed tasks, even with --force. Otherwise one task number would mean two tasks, and an episode would
+ * continue with a different task.
  */
 async function assertSameTasks(
   inputs: string,
@@ -87,8 +89,8 @@ async function assertSameTasks(
 }
 
 /**
- * Returns the settings that outcomes depend on, including the time limit. Concurrency, attempts and location may change
- * later.
+ * Returns the settings that outcomes depend on, including the time limit. Concurrency, attempts and location are not
+ * among them, because they may change later.
  */
 async function buildSettings(
   target: Target | undefined,
@@ -115,7 +117,7 @@ async function buildSettings(
   };
 }
 
-/** Returns settings that records of earlier versions do not have, if they are given. */
+/** Returns settings that earlier versions' records do not have, if they are given. */
 function requestSettings({ topP, maxTokens, system, request, labels }: CollectionSettings): Settings {
   return {
     ...(topP !== undefined && { "top-p": topP }),
@@ -126,7 +128,7 @@ function requestSettings({ topP, maxTokens, system, request, labels }: Collectio
   };
 }
 
-/** Returns the digests of the files used to play episodes. They must be equal on every machine that plays. */
+/** Returns digests of the files used to play episodes. They must be equal on every machine that plays. */
 export async function digestFiles(target: Target | undefined, flags: FileFlags): Promise<Settings> {
   return {
     // Modules imported by the environment's file are not covered.
@@ -142,7 +144,7 @@ async function describeAgent({ agent }: FileFlags): Promise<string | null> {
   return isUrl(agent) ? agent : digestFile(await locate(agent, "agent"));
 }
 
-/** Returns the name of a model, as records and titles show it. */
+/** Returns a model's name, as records and titles show it. */
 const toModelName = (model: CollectionSettings["model"]): string => (typeof model === "string" ? model : model.name);
 
 type FileFlags = Pick<CollectionSettings, "model" | "agent">;
@@ -162,7 +164,7 @@ async function findSource(target: Target | undefined, { model, agent }: FileFlag
   return url !== undefined && URL.canParse(url) ? { server: new URL(url).host } : {};
 }
 
-/** Formats the branches in one order, however they were given. */
+/** Formats the branches in a fixed order, however they were given. */
 function formatBranches(branches: Branching[]): string {
   const sorted = [...branches].sort((a, b) => a.step - b.step);
   return sorted.map(({ ways, step }) => `${ways}@${step}`).join(" ");
@@ -176,14 +178,14 @@ async function digestFile(file: string): Promise<string> {
 
 interface ChangedTaskOptions {
   limit?: number | undefined;
-  /** System prompts by setting, now and before: they replace the instructions of tasks. */
+  /** System prompts from a setting, now and before. They replace the tasks' instructions. */
   systems?: (Json | undefined)[];
 }
 
 type Rows = AsyncIterable<ReadRow | BadRow>;
 
 /**
- * Returns the first task that differs from the stored input with its number. Tasks present in only one file are
+ * Returns the first task that differs from the input stored under its number. Tasks present in only one file are
  * ignored.
  */
 async function changedTask(
@@ -207,7 +209,7 @@ async function changedTask(
     if (++count > limit) break;
     const numbered = numberTask(read);
     const was = before.get(numbered.task);
-    // A row with the number of another task is refused elsewhere.
+    // A row with a different task's number is refused elsewhere.
     if (was === undefined || ("row" in read && "problem" in numbered)) continue;
     if (!("row" in read)) return { task: numbered.task, line: read.line };
     const row = told.has(numbered.task) ? withoutInstructions(read.row) : read.row;

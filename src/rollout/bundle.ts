@@ -1,5 +1,4 @@
-// writeBundle(): writes collections as a folder of files that a browser opens without a server, from a web server or
-// disk.
+// writeBundle(): writes collections as a folder of files. A browser opens it from disk or from any web server.
 import { existsSync } from "node:fs";
 import { cp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -16,11 +15,11 @@ import type { OnBad } from "./tasks.ts";
 export interface BundleOptions {
   /** The folder to write. */
   out: string;
-  /** The folder of the built page. */
+  /** The folder with the built page. */
   page: string;
   version: string;
   collections: readonly CollectionDetails[];
-  /** Returns the log of a session, or undefined if it does not exist. */
+  /** Returns a session's log, or undefined if it does not exist. */
   events(session: string): Promise<NumberedEvent[] | undefined>;
   onRow(): void;
   onBad: OnBad;
@@ -29,12 +28,12 @@ export interface BundleOptions {
 }
 
 const rowsInChunk = 2_000;
-/** Approximate characters per part, and the limit of one log. */
+/** Approximate characters per part, and the limit for one log. */
 const [partLength, longestLog] = [1_000_000, 64_000_000];
 
 /**
- * Writes while it reads, so it holds only a part of a collection. `about` is written last: the page shows nothing
- * before.
+ * Writes while it reads, so it holds only part of a collection in memory. `about` is written last, because the page
+ * shows nothing until it exists.
  */
 export async function writeBundle(options: BundleOptions): Promise<BundleCollection[]> {
   const { out, page, version } = options;
@@ -56,7 +55,7 @@ export async function writeBundle(options: BundleOptions): Promise<BundleCollect
 
 const mark = '<meta name="holdfast-data" content="data"';
 
-/** Returns the page, marked to load its data from the folder beside it. */
+/** Returns the page, marked to load its data from the folder next to it. */
 async function buildIndexPage(page: string): Promise<string> {
   const text = await readFile(join(page, "index.html"), "utf8").catch(() => "");
   const marked = text.replace('<meta name="holdfast-data" content=""', mark);
@@ -138,7 +137,7 @@ async function logText(session: string, { events, onLongLog }: BundleOptions): P
   return texts.length === 0 ? "null" : `[${texts.join(",")}]`;
 }
 
-/** Writes data as a script: a page opened from disk may load scripts, and nothing else. */
+/** Writes data as a script, because a page opened from disk may load scripts and nothing else. */
 async function writeData(out: string, name: string, json: string): Promise<void> {
   const file = join(out, "data", `${name}.js`);
   makeFolder(join(file, ".."));

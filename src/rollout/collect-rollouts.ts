@@ -1,4 +1,4 @@
-// collectRollouts(): makes one collection, from its settings to its files. `holdfast collect` adds a progress line.
+// collectRollouts(): creates one collection, from its settings to its files. `holdfast collect` adds a progress line.
 import { existsSync } from "node:fs";
 import { dirname, isAbsolute, join, relative, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
@@ -30,7 +30,7 @@ export type CollectionHooks = Pick<
 > & {
   /** Called with the events of conversations that are played in this process. */
   onEvent?: OnEvent | undefined;
-  /** Called with the errors that the author's code throws in this process, with their stacks. */
+  /** Called with the errors that the author's code throws in this process, with their stack traces. */
   onError?: ((error: Thrown) => void) | undefined;
   /** Called once with the total number of rollouts, before the first is played. */
   onPlan?: ((total: number) => void) | undefined;
@@ -46,13 +46,13 @@ type Settings = Partial<CollectionSettings> & { out: string; environment?: Targe
 
 const defaults = { model: "scripted", repeats: 1, concurrency: 32, attempts: 3, seed: 0 };
 
-/** Milliseconds that a player may take to stop. A handler that ignores its signal may still be running. */
+/** Milliseconds that a player may take to stop. A handler that ignores its signal may still be running afterwards. */
 const stopWithin = 2_000;
 
 /**
- * Plays an environment's tasks with a model or an agent and writes the scored rows to `out`, with failures, metrics and the
- * settings beside it. `resume: true` continues a collection that was stopped or killed. These are the settings of
- * `holdfast collect`; the environment, the model and the agent may also be given as objects.
+ * Plays an environment's tasks with a model or an agent and writes the scored rows to `out`. Failures, metrics and the
+ * settings are written next to it. `resume: true` continues a collection that was stopped or killed. The settings are
+ * those of `holdfast collect`; the environment, the model and the agent may also be given as objects.
  *
  * @example
  * const { scored, metrics } = await collectRollouts({
@@ -67,10 +67,10 @@ export async function collectRollouts(given: Settings): Promise<CollectionResult
   const { onEvent, onError, playerFor, ...rest } = others;
   const settings: CollectionSettings = { ...defaults, ...rest };
   assertRequest(settings);
-  // Tasks are read later, one by one: they may not fit into memory.
+  // Tasks are read later, one by one, because they may not fit in memory.
   const source = await openPlaySource(environment, settings);
   const tasks = await findTasks(environment, settings);
-  // Lock before looking: otherwise two collections could both find no output and start.
+  // Lock before checking for output. Otherwise two collections could both find none and start.
   const lock = await claimOutput(settings.out);
   try {
     const hooks = { signal, onPlan, onStart, onRow, onRetry, onFewer, onRunning, onEvent, onError, playerFor };
@@ -98,7 +98,7 @@ async function collectLocked({ target, source, tasks, settings, hooks }: LockedC
   const url = settings.store ?? settings.queue ?? storeToResume(out) ?? source.store ?? `sqlite:${storeFileFor(out)}`;
   const store: Store = await openStore(url);
   try {
-    // Fails now if the store cannot be reached, and not in every rollout.
+    // Fails now if the store cannot be reached, rather than in every rollout.
     await store.read("holdfast:ready", 0, 1);
     const player = playerFor ? await playerFor(record) : source.player(store, { onEvent, onError });
     const located = {
@@ -177,7 +177,7 @@ function locateCode(target: Target | undefined, { out, server, agent }: Collecti
 
 async function writeMetrics(out: string, agent: string, seed: number): Promise<CollectionMetrics> {
   const metrics = createMetrics({ seed });
-  // Invalid lines were not written by this collection.
+  // This collection did not write the invalid lines.
   for await (const { row } of finishedRollouts(out, () => undefined)) metrics.add(row);
   const result = metrics.result();
   const { agent_metrics, key_metrics, pass_metrics } = result;
@@ -198,7 +198,7 @@ async function writeMetrics(out: string, agent: string, seed: number): Promise<C
   return result;
 }
 
-/** Yields one group at a time: together they are as long as the rows. */
+/** Yields one group at a time, because together they are as long as the rows. */
 function* toText(opening: string, groups: Iterable<unknown>): Generator<string, void, undefined> {
   yield opening;
   let separator = "\n";

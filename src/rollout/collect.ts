@@ -19,34 +19,34 @@ import { createWork } from "./work.ts";
 export interface CollectOptions {
   /** The rows, in order; read on demand. */
   tasks: AsyncIterable<ReadRow | BadRow>;
-  /** Turns a row into the played input, which is stored. Throws when the row is invalid. */
+  /** Turns a row into the input to play, which is stored. Throws if the row is invalid. */
   prepare(row: TaskRow): TaskRow | Promise<TaskRow>;
   play: Play;
-  /** Keeps the rows. `collect` closes it. */
+  /** Stores the rows. `collect` closes it. */
   output: CollectionOutput;
-  /** Id of the collection; session ids derive from it. */
+  /** The collection's id. Session ids are derived from it. */
   run: string;
-  /** Seed of the environment's random numbers. */
+  /** Seed for the environment's random numbers. */
   seed: number;
-  /** What shares random numbers; by default the repeats of a task. A row with a random seed keeps its own. */
+  /** Which rollouts share random numbers; by default the repeats of a task. A row with a random seed keeps its own. */
   randomSeed?: RandomSeedPolicy | undefined;
   repeats: number;
   /** Where episodes are forked. Default: nowhere. Steps must be distinct. */
   branches?: readonly Branching[] | undefined;
-  /** Episodes at once. */
+  /** Number of episodes to play at once. */
   concurrency: number;
-  /** Places that other collections share. Default: places of its own. */
+  /** Places shared with other collections. Default: its own places. */
   lane?: Lane | undefined;
-  /** How often a failing rollout is played in total. Resuming a finished collection grants the same number again. */
+  /** How often a failing rollout is played in total. Resuming a finished collection allows the same number again. */
   attempts: number;
   /** Maximum number of rows. */
   limit?: number | undefined;
   signal?: AbortSignal | undefined;
   /** Called with the number of existing rows. */
   onStart?: ((before: number) => void) | undefined;
-  /** Continue when failures would hit every rollout. Default: stop after the first few. */
+  /** Continue even if a failure would hit every rollout. Default: stop after the first few. */
   keepGoing?: boolean | undefined;
-  /** Called with every outcome, and with the errors of the author's code behind it, one line each. */
+  /** Called with every outcome, and with the errors in the author's code that caused it, one line each. */
   onRow?: ((row: TaskRow, failed: boolean, errors: string[]) => void) | undefined;
   /** Called with the number of rollouts that are being played, when it changes. */
   onRunning?: ((running: number) => void) | undefined;
@@ -54,20 +54,20 @@ export interface CollectOptions {
   onFewer?: ((rollouts: number) => void) | undefined;
   /** Called before a rollout is retried. */
   onRetry?: ((rollout: Rollout, failure: Failure) => void) | undefined;
-  /** Called with the sessions of finished rollouts that nothing depends on any more. */
+  /** Called with finished rollouts' sessions that nothing depends on any more. */
   forget?: Forget | undefined;
   /** Milliseconds before the next attempt. */
   pause?: ((attempt: number) => number) | undefined;
 }
 
 export interface Collected {
-  /** Rows that existed before. */
+  /** Rows that already existed. */
   before: number;
   scored: number;
   failed: number;
   /** True if it was stopped before all rollouts were played. */
   stopped: boolean;
-  /** Why it stopped before its end, without a signal. */
+  /** Why it stopped early without a signal. */
   gaveUp?: GaveUp;
 }
 
@@ -76,9 +76,12 @@ interface Due {
   rollout: Rollout;
   left: number;
   node: Node;
-  /** True if it was already forked. Then it is only looked up by its session, because continuations have outcomes. */
+  /**
+   * True if it was already forked. In that case only its session is looked up, because the continuations have the
+   * outcomes.
+   */
   isForked: boolean;
-  /** For a continuation: the episode it is forked from, again for each attempt. */
+  /** For a continuation: the episode to fork it from. Each attempt forks again. */
   parent: Lasting | undefined;
 }
 
@@ -86,16 +89,16 @@ interface Due {
 const defaultPause = (attempt: number): number => Math.min(500 * 2 ** attempt, 30_000) * (0.5 + Math.random() / 2);
 
 /**
- * Plays every rollout missing in the output. A failing rollout is retried; after its last attempt it is written to the
- * failures, without a reward. Only an unwritable output, unreadable tasks, or failures that would hit every rollout end
- * the collection.
+ * Plays every rollout that is missing in the output. A failing rollout is retried. After its last attempt it is written
+ * to the failures, without a reward. The collection ends early only if the output cannot be written, the tasks cannot
+ * be read, or a failure would hit every rollout.
  *
  * Memory: about 170 bytes per task and 140 per existing row.
  */
 export async function collect(options: CollectOptions): Promise<Collected> {
   const { signal, concurrency, output, lane = createPlaces(concurrency).lane(concurrency) } = options;
   const stopping = new AbortController();
-  // Every episode listens to it, and removes its listeners at its end.
+  // Every episode listens to this signal, and removes its listeners when it ends.
   setMaxListeners(0, stopping.signal);
   const stopListening = onAbort(signal, () => stopping.abort(signal?.reason));
   try {
@@ -104,7 +107,7 @@ export async function collect(options: CollectOptions): Promise<Collected> {
     const settle = settling(options, collected, stopping);
     const work = createWork(source);
     const thrown: unknown[] = [];
-    // One failure stops all; interrupted episodes continue when the collection is resumed.
+    // One such failure stops everything. Interrupted episodes continue when the collection is resumed.
     const stop = (cause: unknown): void => {
       thrown.push(cause);
       stopping.abort(cause);
@@ -156,7 +159,7 @@ interface Forked {
   version: number;
 }
 
-/** Yields the rollouts to play on demand, and returns the continuations of a forked episode. */
+/** Yields the rollouts to play on demand, and returns a forked episode's continuations. */
 async function planned(options: CollectOptions, collected: Collected) {
   const { output, tasks, repeats, attempts, limit = Infinity, run, seed, randomSeed, onStart, onFewer } = options;
   const { done, known, tries } = await output.existing();
@@ -166,7 +169,7 @@ async function planned(options: CollectOptions, collected: Collected) {
 
   async function* plan(): Planned {
     const numberTask = createNumbering();
-    /** How often each task has occurred: a data set may repeat its tasks. */
+    /** How often each task has occurred, because a data set may repeat its tasks. */
     const seen = new Map<number, number>();
     let count = 0;
     for await (const read of tasks) {
@@ -195,7 +198,7 @@ async function planned(options: CollectOptions, collected: Collected) {
     }
   }
 
-  /** Returns the rollouts to play for a node; none if it has its outcome. */
+  /** Returns the rollouts to play for a node; none if it already has its outcome. */
   function planNode(node: Node, given: Pick<Rollout, "row" | "random" | "origin">, parent?: Lasting): Due[] {
     if (isDone(node)) {
       if (missing(node) > 0) onFewer?.(missing(node));
@@ -210,7 +213,7 @@ async function planned(options: CollectOptions, collected: Collected) {
     return [{ node, left, isForked, parent, rollout: withAttempt(run, rollout, attempt) }];
   }
 
-  /** Tells whether a node has all its outcomes. */
+  /** Returns whether a node has all its outcomes. */
   function isDone(node: Node): boolean {
     if (done.has(nodeKey(node))) return true;
     const children = tree.children(node);
@@ -315,8 +318,8 @@ function settling(options: CollectOptions, collected: Collected, stopping: Abort
         await forget?.([current.session, session]);
         return undefined;
       }
-      // Retries are recorded too, so the next attempt keeps its number after a crash. A forked episode has no other
-      // attempt: both would have continuations.
+      // Retries are recorded too, so that the next attempt keeps its number after a crash. A forked episode is not
+      // attempted again, because both attempts would have continuations.
       if (!isForked) await output.failed({ ...failed, retried: true });
       onRetry?.(current, failure);
       await delay(pause(tried), undefined, { signal: stop }).catch(() => undefined);
@@ -328,10 +331,13 @@ function settling(options: CollectOptions, collected: Collected, stopping: Abort
   }
 }
 
-/** The store lost the forked episode; played again from the start, it had another outcome. */
+/** The store lost the forked episode. When it was played again from the start, it had a different outcome. */
 const lostFork: Failure = { kind: "store", reason: "the episode that was forked is not in the store any more" };
 
-/** An invalid task stays invalid, and a refused request stays refused. A worker has made several attempts itself. */
+/**
+ * Not retried: an invalid task stays invalid, and a refused request stays refused. A worker has already made several
+ * attempts.
+ */
 const isFinal = ({ kind, code }: Failure): boolean => kind === "task" || kind === "worker" || code === "model_refused";
 
 function toRow(rollout: Rollout, played: Played, began: number): TaskRow {
@@ -347,12 +353,15 @@ function toRow(rollout: Rollout, played: Played, began: number): TaskRow {
     session_id: session,
     ...toLineage(rollout),
     ...(stopped !== undefined && { stopped }),
-    // Time in this process only; an episode continued after a crash took longer.
+    // Counts time in this process only; an episode that continued after a crash took longer.
     seconds: Math.round(seconds === undefined ? performance.now() - began : 1000 * seconds) / 1000,
   };
 }
 
-/** Marks a row as failed and removes its reward. The log has no event of a failed seed, so the row keeps its stack. */
+/**
+ * Marks a row as failed and removes its reward. The log has no event for a failed seed, so the row keeps its stack
+ * trace.
+ */
 function failedRow(row: TaskRow, { kind, reason, thrown }: Failure): TaskRow {
   const about = { failure_kind: kind, failure_reason: reason, ...(thrown?.stack && { failure_stack: thrown.stack }) };
   return { ...row, reward: null, ...about, mask_sample: true };

@@ -1,4 +1,4 @@
-// openCollection(): reads a collection for the viewer: summaries of its rows for a table, and complete rows by index.
+// openCollection(): reads a collection for the viewer: row summaries for a table, and complete rows by index.
 import { statSync } from "node:fs";
 import { open, stat } from "node:fs/promises";
 import { basename, extname } from "node:path";
@@ -12,7 +12,7 @@ import { summarizeRow } from "./collection-index/summary.ts";
 import { createTotals } from "./collection-index/totals.ts";
 import { readRowAt, type BadRow, type OnBad } from "./tasks.ts";
 
-/** A batch ends at this many summaries, or after this many bytes of the file, so the first batch arrives soon. */
+/** A batch ends at this many summaries, or after this many bytes of the file, so that the first batch arrives soon. */
 const [mostRows, mostBytes] = [500, 4 * 1024 * 1024];
 
 export interface NumberedRollout extends Finished {
@@ -20,7 +20,7 @@ export interface NumberedRollout extends Finished {
   number: number;
 }
 
-/** Numbers the rows of a collection: first the rows of the file, then the failures beside it. */
+/** Numbers a collection's rows: first the rows in the file, then the failures next to it. */
 export async function* numberedRollouts(
   file: string,
   onBad: OnBad = () => undefined,
@@ -30,8 +30,8 @@ export async function* numberedRollouts(
 }
 
 /**
- * Opens a collection. Every `rows()` reads the whole file, because `collect` may still be writing it. Only the
- * positions of the rows stay in memory.
+ * Opens a collection. Every `rows()` reads the whole file, because `collect` may still be writing it. Only the rows'
+ * positions stay in memory.
  */
 export function openCollection(details: CollectionDetails): Collection {
   const { file } = details;
@@ -69,7 +69,7 @@ export function openCollection(details: CollectionDetails): Collection {
   return {
     details,
     rows() {
-      // Checked before the first batch: an error after that could no longer be reported.
+      // Checked before the first batch, because an error after that could no longer be reported.
       assertFile(file);
       return summaries();
     },
@@ -91,14 +91,14 @@ export function openCollection(details: CollectionDetails): Collection {
     async row(number) {
       const found = await places?.read(number);
       if (found && rolloutIndex(found).task !== undefined) return found;
-      // The row was not read yet, the file was replaced, or the task number follows from the rows before it.
+      // Either the row was not read yet, the file was replaced, or the task number depends on the rows before it.
       for await (const finished of numberedRollouts(file)) if (finished.number === number) return finished.row;
       return undefined;
     },
   };
 }
 
-/** Indexes the positions of rows. Rows after the scored ones are in the file of failures. */
+/** Indexes the rows' positions. Rows after the scored ones are in the failures file. */
 async function indexRows(file: string) {
   const { failures } = outputPaths(file);
   const [starts, lengths]: [number[], number[]] = [[], []];
@@ -124,7 +124,7 @@ async function indexRows(file: string) {
   };
 }
 
-/** A rewritten file keeps its name but gets another inode. */
+/** A rewritten file keeps its name but gets a different inode. */
 async function readInode(file: string): Promise<number | undefined> {
   return stat(file).then(
     ({ ino }) => ino,
@@ -141,12 +141,12 @@ async function fileState(file: string): Promise<string> {
   return (await Promise.all(states)).join();
 }
 
-/** Returns the display name of a collection. */
+/** Returns a collection's display name. */
 export function collectionName(file: string): string {
   return basename(file, extname(file));
 }
 
-/** Refuses a file without rollouts. An empty file is accepted: its rows may still be written. */
+/** Refuses a file without rollouts. An empty file is accepted, because its rows may still be written. */
 export async function assertRollouts(file: string): Promise<void> {
   assertFile(file);
   if (!statSync(file).isFile()) {

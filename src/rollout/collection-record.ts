@@ -1,5 +1,5 @@
-// The record of a collection's settings, stored beside it. Resuming with other settings would mix two collections in
-// one file.
+// The record of a collection's settings, stored next to it. Resuming with different settings would mix two collections
+// in one file.
 import { readFileSync } from "node:fs";
 import { showJson } from "../core/ellipsis.ts";
 import { cannotLoad, messageOf } from "../core/errors.ts";
@@ -7,7 +7,7 @@ import { equalJson, isObject, type Json } from "../core/json.ts";
 import { writeWhole } from "./output.ts";
 
 export interface CollectionRecord {
-  /** Id of the collection; the ids of its sessions derive from it. */
+  /** The collection's id. Its sessions' ids are derived from it. */
   run: string;
   /** By name: tasks, environment, model, and every setting. */
   settings: { [name: string]: Json };
@@ -15,7 +15,7 @@ export interface CollectionRecord {
   target?: string;
   /** The author's agent, if one plays: its name, or the URL of its server. */
   agent?: string;
-  /** URL of the store with the sessions, without passwords, unless it is the file beside the output. */
+  /** URL of the store with the sessions, without passwords. Absent if it is the file next to the output. */
   store?: string;
   /** The outcome, once the collection has ended or was stopped. */
   result?: CollectionSummary;
@@ -27,7 +27,7 @@ export interface CollectionSummary {
   rollouts: number;
   scored: number;
   failed: number;
-  /** The mean reward; null without a scored rollout. */
+  /** The mean reward; null if no rollout was scored. */
   reward: number | null;
   /** When it ended, as an ISO date. */
   at: string;
@@ -39,7 +39,7 @@ export async function writeRecord(file: string, record: CollectionRecord): Promi
   await writeWhole(file, `${JSON.stringify(record, null, 2)}\n`);
 }
 
-/** Reads the record of an earlier run of `collect`; undefined if it does not exist. */
+/** Reads the record from an earlier run of `collect`; returns undefined if it does not exist. */
 export function readRecord(file: string): CollectionRecord | undefined {
   let text: string;
   try {

@@ -1,4 +1,4 @@
-// CollectionSettings: the tasks, repeats, model, agent and files of a collection.
+// CollectionSettings: a collection's tasks, repeats, model, agent and files.
 import type { Agent } from "../core/agent.ts";
 import type { AnyEnvironment } from "../core/environment.ts";
 import type { Json } from "../core/json.ts";
@@ -12,31 +12,40 @@ export type Target = string | AnyEnvironment;
 export interface SourceSettings {
   /** A model or its name, for example `chat:llama3.2`. Default "scripted". */
   model: string | Model;
-  /** An agent, the folder, file or package that exports one, or the URL of a server with POST /run. Default: the built-in agent. */
+  /**
+   * An agent, the folder, file or package that exports one, or the URL of a server with POST /run. Default: the
+   * built-in agent.
+   */
   agent?: string | Agent;
-  /** The agent's name in rows and metrics, by which NeMo Gym finds its server. Default: its own name, or "agent". */
+  /**
+   * The agent's name in rows and metrics. NeMo Gym uses it to find the agent's server. Default: its own name, or
+   * "agent".
+   */
   agentName?: string;
   /** URL of a server with the environment. Default: the environment runs here. */
   server?: string;
   /** Rollouts played or queued at once. Default 32. */
   concurrency: number;
-  /** Maximum answers of the model in an episode. Default: the limit of the agent. */
+  /** Maximum number of model answers in an episode. Default: the agent's limit. */
   maxSteps?: number;
   /** Milliseconds that an episode may take. Default: unlimited. */
   timeout?: number;
-  /** Milliseconds until a reply of a server or a remote agent must be complete. Default: ten minutes; four hours. */
+  /**
+   * Milliseconds within which a reply must be complete, from a server or from a remote agent. Default: ten minutes;
+   * four hours.
+   */
   replyTimeout?: number;
   /** Milliseconds between two parts of a reply. Default: two minutes. */
   replyIdle?: number;
-  /** Megabytes of the largest reply. Default: 64. */
+  /** Maximum size of a reply in megabytes. Default: 64. */
   maxReply?: number;
-  /** Random seed of environments, the random model and confidence intervals. Default 0. */
+  /** Random seed for environments, the random model and confidence intervals. Default 0. */
   seed: number;
   temperature?: number;
   topP?: number;
-  /** The maximum number of tokens of each answer. */
+  /** Maximum number of tokens in each answer. */
   maxTokens?: number;
-  /** The system prompt of the plain agent, in place of the row's `instructions`. */
+  /** The plain agent's system prompt, in place of the row's `instructions`. */
   system?: string;
   /** Fields for every request to the model, such as `{ reasoning: { effort: "low" } }`. */
   request?: { [field: string]: Json };
@@ -45,11 +54,11 @@ export interface SourceSettings {
 }
 
 export interface CollectionSettings extends SourceSettings {
-  /** The tasks file. Default: `tasks.jsonl` beside the environment. */
+  /** The tasks file. Default: `tasks.jsonl` next to the environment. */
   tasks?: string;
-  /** The file of rows; it must end in `.jsonl`. */
+  /** The rows file; its name must end in `.jsonl`. */
   out: string;
-  /** URL of the store of the sessions. Default: a SQLite file beside `out`. */
+  /** URL of the store for the sessions. Default: a SQLite file next to `out`. */
   store?: string;
   /** Queue from which workers take the rollouts; undefined to play them here. */
   queue?: string;
@@ -57,13 +66,13 @@ export interface CollectionSettings extends SourceSettings {
   repeats: number;
   /** Where episodes are forked. Default: nowhere. */
   branch?: Branching[];
-  /** Maximum attempts of a rollout that fails. Default 3. */
+  /** Maximum number of attempts for a rollout that fails. Default 3. */
   attempts: number;
-  /** Plays only this many rows of the tasks. Default: all. */
+  /** Plays only this many rows of the tasks file. Default: all. */
   limit?: number;
   /** Default "per-task". */
   randomSeed?: RandomSeedPolicy;
-  /** Continue when the first rollouts fail for a reason that would hit all of them. Default false. */
+  /** Continue even if the first rollouts fail for a reason that would hit all of them. Default false. */
   keepGoing?: boolean;
   /** Continues a collection. Default false. */
   resume?: boolean;
@@ -73,12 +82,12 @@ export interface CollectionSettings extends SourceSettings {
 }
 
 /**
- * Which rollouts share the environment's random numbers: all repeats of a task, so that their rewards differ only by what
- * the model did, or none.
+ * Which rollouts share the environment's random numbers: all repeats of a task, or none. If repeats share them, their
+ * rewards differ only because of the model.
  */
 export type RandomSeedPolicy = "per-task" | "per-rollout";
 
-/** Tells a server's URL from a folder, file or package. */
+/** Distinguishes a server's URL from a folder, file or package. */
 export function isUrl(target: unknown): target is string {
   return typeof target === "string" && /^https?:\/\//.test(target);
 }

@@ -1,4 +1,4 @@
-// Types of the data that the viewer reads, the same from a server and from a bundle of files.
+// Types for the data that the viewer reads, the same from a server and from a bundle of files.
 import type { NumberedEvent } from "../core/event.ts";
 import type { Json } from "../core/json.ts";
 import type { TaskRow } from "../core/rollout.ts";
@@ -20,7 +20,10 @@ export interface EnvironmentAbout {
   description: string;
   /** The prefix of its /v1, for example "/counter". */
   at: string;
-  /** True if only its name is known: its logs can be read, forked and closed, but tools and verify are unavailable. */
+  /**
+   * True if only the environment's name is known. Its logs can be read, forked and closed, but tools and verify are
+   * unavailable.
+   */
   bare: boolean;
 }
 
@@ -37,19 +40,19 @@ export interface CollectionAbout {
   name: string;
   file: string;
   environment: string | null;
-  /** The model's name; null if nothing recorded it. */
+  /** The model's name; null if it was not recorded. */
   model: string | null;
 }
 
-/** The totals of a collection: a line of a list of collections. The reply of GET /v1/runs/{run}/totals. */
+/** A collection's totals, for one line in a list of collections. The reply of GET /v1/runs/{run}/totals. */
 export interface CollectionTotals {
   rollouts: number;
   tasks: number;
   failed: number;
-  /** The mean reward of the scored rollouts; null without any. */
+  /** The scored rollouts' mean reward; null if there are none. */
   reward: number | null;
   tokens: number | null;
-  /** When the first rollout began, in seconds since 1970. */
+  /** When the first rollout started, in seconds since 1970. */
   began: number | null;
   /** From the start of the first rollout to the end of the last, in seconds. */
   wallSeconds: number | null;
@@ -57,9 +60,9 @@ export interface CollectionTotals {
 
 /** The reply of GET /v1/runs/{run}. The path and the field names keep the older word "run". */
 export interface CollectionDetails extends CollectionAbout {
-  /** The settings it was collected with, by name; {} without a record beside the file. */
+  /** The settings it was collected with, by name; {} if there is no record next to the file. */
   settings: { [name: string]: Json };
-  /** True if the sessions of its rows can be read here. */
+  /** True if its rows' sessions can be read here. */
   sessions: boolean;
 }
 
@@ -75,7 +78,7 @@ export interface RowSummary {
   /** null if it failed or is masked. */
   reward: number | null;
   outcome: "scored" | "masked" | "failed";
-  /** Kind of the failure. */
+  /** The kind of failure. */
   kind: string | null;
   /** The limit that ended it. */
   stopped: string | null;
@@ -83,12 +86,12 @@ export interface RowSummary {
   steps: number;
   calls: number;
   tokens: number | null;
-  /** True if the tokens were estimated, because the model reports none. */
+  /** True if the tokens were estimated, because the model does not report them. */
   isEstimate: boolean;
   seconds: number | null;
-  /** When it began, in seconds since 1970. */
+  /** When it started, in seconds since 1970. */
   began: number | null;
-  /** Distinct names of the called tools. */
+  /** Distinct names of the tools called. */
   tools: string[];
   /** The start of the user's request. */
   text: string;
@@ -96,7 +99,7 @@ export interface RowSummary {
   answer: string;
   /** The start of the reason of a failure. */
   reason: string | null;
-  /** Numbers that verify returned beside the reward. */
+  /** Numbers that verify returned besides the reward. */
   metrics: { [name: string]: number };
   session: string | null;
   /** The session it was forked from. */
@@ -108,27 +111,27 @@ export interface WholeRow {
   row: TaskRow;
 }
 
-/** A run that can be looked at. */
+/** A run that can be viewed. */
 export interface Collection {
   readonly details: CollectionDetails;
   /** Yields row summaries in file order, in batches. Every call starts from the beginning. */
   rows(): AsyncIterable<RowSummary[]>;
   /** Yields the indexes of the rows that contain a text, in batches. A batch may be empty. */
   search(text: string): AsyncIterable<number[]>;
-  /** Reads the whole file, unless it is as it was at the last call. The result is incomplete after an abort. */
+  /** Reads the whole file, unless it is unchanged since the last call. The result is incomplete after an abort. */
   totals(signal: AbortSignal): Promise<CollectionTotals>;
   /** Returns the complete row, or undefined if the index does not exist. */
   row(row: number): Promise<TaskRow | undefined>;
 }
 
-/** The data `about` of a bundle, which replaces a server by files. It has no environments, agents or models. */
+/** A bundle's `about` data. A bundle uses files in place of a server. It has no environments, agents or models. */
 export interface BundleAbout extends About {
   bundle: true;
   runs: BundleCollection[];
 }
 
 export interface BundleCollection extends CollectionDetails {
-  /** How many rows it has. */
+  /** The number of rows. */
   rows: number;
   /** Number of data files `runs/{run}/rows-N`, each an array of BundleRow, from N = 0. */
   chunks: number;
@@ -143,9 +146,9 @@ export interface BundleRow extends RowSummary {
 }
 
 export interface BundlePart {
-  /** The row's place in the run. */
+  /** The row's index in the run. */
   row: number;
   content: TaskRow;
-  /** The complete log of its session; null if the store does not have it. */
+  /** Its session's complete log; null if the store does not have it. */
   events: NumberedEvent[] | null;
 }

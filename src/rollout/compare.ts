@@ -1,16 +1,16 @@
-// compareCollections(): compares two collections of the same tasks: the difference, its confidence interval, and the
-// tasks behind it.
+// compareCollections(): compares two collections of the same tasks. Returns the difference, its confidence interval,
+// and the tasks that cause it.
 import { HoldfastError } from "../core/errors.ts";
 import { bootstrap } from "./metrics/bootstrap.ts";
 import type { TaskMetrics } from "./metrics/task-table.ts";
 
-/** The compared data: the mean reward of each task that has one. */
+/** The data to compare: the mean reward for each task that has one. */
 export interface ComparedCollection {
   tasks: Pick<TaskMetrics, "task" | "mean">[];
 }
 
 export interface CompareOptions {
-  /** Seed of the interval: the same seed draws the same tasks. Default 0. */
+  /** Seed for the interval. The same seed draws the same tasks. Default 0. */
   seed?: number;
 }
 
@@ -77,7 +77,9 @@ function meansByTask({ tasks }: ComparedCollection): Map<number, number> {
   return new Map(sorted.flatMap(({ task, mean }) => (mean === null ? [] : [[task, mean] as const])));
 }
 
-/** Equal rewards in another order have slightly different sums; smaller differences are rounding errors. */
+/**
+ * Equal rewards added in a different order have slightly different sums, so smaller differences are rounding errors.
+ */
 const rounding = 1e-12;
 
 function toChange(task: number, first: number, second: number): TaskChange {

@@ -1,18 +1,18 @@
-// The metrics of a training run over its iterations, and the lines that show them. Pure, for the viewer and for pictures.
+// A training run's metrics over its iterations, and the lines that show them. Pure, for the viewer and for pictures.
 
-/** All rows with one value of the label, and the numbers that a trainer wrote about it. */
+/** All rows that have one value of the label, and the numbers that a trainer wrote about that value. */
 export interface CurvePoint {
-  /** The value of the label. */
+  /** The label's value. */
   at: string;
   /** 0 if only a trainer wrote about it. */
   rollouts: number;
   failed: number;
-  /** The mean reward of the scored rollouts, or else the trainer's; null without one. */
+  /** The scored rollouts' mean reward, or else the trainer's; null if there is none. */
   reward: number | null;
-  /** Of all rollouts; null if no row has the field. */
+  /** Over all rollouts; null if no row has the field. */
   tokens: number | null;
   seconds: number | null;
-  /** Every number of the trainer's line, with dots for nested fields. */
+  /** Every number in the trainer's line, with dots for nested fields. */
   trainer: { [name: string]: number };
 }
 
@@ -25,19 +25,22 @@ export interface Curve {
   unlabelled: number;
 }
 
-/** One metric of several runs, drawn over each other. */
+/** One metric for several runs, drawn on top of each other. */
 export interface Series {
   name: string;
   /** The number of the first iteration. */
   first: number;
-  /** One per run, in order: a value for each iteration from `first`; undefined if it is missing. */
+  /** One list per run, in order. Each has a value for every iteration from `first`; undefined if it is missing. */
   lines: (number | undefined)[][];
 }
 
-/** Numbers of a trainer that are shown only as the reward. */
+/** Numbers from a trainer that are shown only as the reward. */
 const hidden = new Set(["reward", "iteration"]);
 
-/** Returns the metrics with at least one value, the reward first. Points without a number as label are numbered in order. */
+/**
+ * Returns the metrics with at least one value, the reward first. Points whose label is not a number are numbered in
+ * order.
+ */
 export function seriesIn(curves: readonly Curve[]): Series[] {
   const trained = new Set(curves.flatMap(({ points }) => points.flatMap(({ trainer }) => Object.keys(trainer))));
   const metrics: [string, (point: CurvePoint) => number | null | undefined][] = [

@@ -1,4 +1,4 @@
-// readCurve(): the metrics of a folder over a label of its rows, such as the iteration of a training run.
+// readCurve(): the metrics in a folder, grouped by a label on its rows, such as a training run's iteration.
 import { existsSync, readdirSync, statSync } from "node:fs";
 import { basename, join } from "node:path";
 import { cannotLoad } from "../core/errors.ts";
@@ -13,14 +13,14 @@ import { readRows, type BadRow } from "./tasks.ts";
 type Summed = CurvePoint & { sum: number };
 type OnBad = (bad: BadRow, file: string) => void;
 
-/** The file in which a trainer writes a JSON object per iteration. */
+/** The file to which a trainer writes one JSON object per iteration. */
 const trainerFile = "metrics.jsonl";
 
-/** Tells whether a folder has the file of a trainer. */
+/** Returns whether a folder has a trainer's file. */
 export const isTraining = (folder: string): boolean => existsSync(join(folder, trainerFile));
 
 /**
- * Reads a folder of collections, or one file of rows. The label "collection" stands for the name of the file.
+ * Reads a folder of collections, or one rows file. The label "collection" stands for the file name.
  *
  * @example
  * const { points } = await readCurve("runs/counter", "iteration", console.error);
@@ -33,7 +33,7 @@ export async function readCurve(path: string, over: string, onBad: OnBad): Promi
   return curve;
 }
 
-/** Like `readCurve`; a trainer that has just begun has written nothing yet. */
+/** Like `readCurve`, but accepts an empty folder, because a trainer that has just started has written nothing yet. */
 export async function readPoints(path: string, over: string, onBad: OnBad): Promise<Curve> {
   if (!existsSync(path)) throw cannotLoad(`${path} does not exist`);
   const isFolder = statSync(path).isDirectory();
@@ -116,7 +116,7 @@ function labelOf(row: TaskRow, name: string): string | undefined {
 const toValue = (value: Json | undefined): string | undefined =>
   typeof value === "string" || typeof value === "number" ? String(value) : undefined;
 
-/** Returns the files of rows in a folder, without the files beside collections. */
+/** Returns the rows files in a folder, without the files next to collections. */
 function rowFiles(folder: string): string[] {
   const files = readdirSync(folder).filter((name) => name.endsWith(".jsonl") && name !== trainerFile);
   const beside = new Set(

@@ -1,12 +1,12 @@
-// Reads the log of an episode from its store.
+// Reads an episode's log from its store.
 import type { Event, NumberedEvent } from "../core/event.ts";
 import type { Json } from "../core/json.ts";
 import { decode } from "../core/session.ts";
 import type { Store } from "../core/store.ts";
 
 /**
- * Tells whether a log belongs to an environment. Conversations and server logs, such as keys, have names that no
- * environment can have.
+ * Returns whether a log belongs to an environment. Conversations and server logs, such as keys, have names that an
+ * environment cannot have.
  */
 export function isOfEnvironment({ environment }: { environment: string }): boolean {
   return !environment.includes(":");
@@ -36,8 +36,8 @@ export async function logWithParents(
 type CallEvent = Extract<NumberedEvent, { type: "tool.called" | "tool.settled" }>;
 
 /**
- * Finds the event of each call of a transcript, in order. The id of an agent's call is its step and the model's call
- * id. Models may reuse an id in a later step.
+ * Finds the event for each call in a transcript, in order. An agent's call id consists of its step and the model's call
+ * id, because models may reuse an id in a later step.
  */
 export function createCallFinder(
   events: NumberedEvent[],

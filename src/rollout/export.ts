@@ -22,7 +22,7 @@ export interface ExportOptions {
 export interface ExportCounts {
   /** Number of exported rollouts. */
   rollouts: number;
-  /** Failed and masked rollouts, those with a broken chain of tokens, and with sft those below `minReward`. */
+  /** Failed and masked rollouts, rollouts with a broken chain of tokens, and with sft rollouts below `minReward`. */
   left_out: number;
   lines: number;
 }
@@ -93,7 +93,7 @@ async function* groups(
   }
 }
 
-/** Returns 0 if all rewards are equal, up to rounding: they carry no signal. */
+/** Returns 0 if all rewards are equal up to rounding, because they carry no signal. */
 function toAdvantage(reward: number, average: number, std: number): number {
   if (std <= Math.abs(average) * 1e-12) return 0;
   return (reward - average) / std || 0;

@@ -1,5 +1,4 @@
-// finishedRollouts(): reads the rollouts of a collection, each once with its final outcome, including the failures
-// beside it.
+// finishedRollouts(): reads a collection's rollouts, each once with its final outcome, including the failures file.
 import { existsSync, statSync } from "node:fs";
 import { cannotLoad } from "../core/errors.ts";
 import type { TaskRow } from "../core/rollout.ts";
@@ -9,10 +8,10 @@ import { isFailed } from "./row-fields.ts";
 import { readGoodRows, readRows, type Span, type OnBad } from "./tasks.ts";
 
 export interface Finished {
-  /** The row. If the file does not number its tasks, the row has numbers by the content of its task. */
+  /** The row. If the file does not number its tasks, the row is numbered by its task's content. */
   row: TaskRow;
   failed: boolean;
-  /** Its position, in the file or in the file of failures. */
+  /** Its position, in the rows file or in the failures file. */
   place: Span & { file: string };
 }
 
@@ -55,7 +54,7 @@ export async function* finishedRollouts(file: string, onBad: OnBad): AsyncGenera
   }
 }
 
-/** Yields only final failures: earlier attempts and rollouts scored later are skipped. */
+/** Yields only final failures. Earlier attempts, and rollouts that were scored later, are skipped. */
 async function* lastFailures(
   file: string,
   scored: Set<string>,
@@ -69,7 +68,7 @@ async function* lastFailures(
 
   function isLast(row: TaskRow, line: number): boolean {
     const key = toKey(row);
-    // Without numbers no row replaces another one.
+    // Without numbers, no row replaces another row.
     const isReplaced = rolloutIndex(row).task !== undefined && (last.get(key) !== line || scored.has(key));
     return row["retried"] !== true && !isReplaced;
   }

@@ -1,4 +1,4 @@
-// Deletes the sessions of finished rollouts from stores that do not outlive the process.
+// Deletes finished rollouts' sessions from stores that do not outlive the process.
 import type { Store } from "../core/store.ts";
 
 export type Forget = (sessions: string[]) => Promise<void>;
@@ -19,7 +19,7 @@ export interface Lasting {
   parent: Lasting | undefined;
 }
 
-/** Deletes the sessions of a finished rollout, and of each ancestor whose last continuation it was. */
+/** Deletes a finished rollout's sessions, and those of each ancestor whose last continuation it was. */
 export async function overWith(
   forget: Forget | undefined,
   parent: Lasting | undefined,

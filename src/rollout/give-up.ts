@@ -1,7 +1,7 @@
 // createGiveUp(): recognises failures that would hit every rollout, so that a collection stops after the first few.
 import type { RolloutFailure } from "../core/rollout.ts";
 
-/** Why a collection stopped, and how many rollouts in a row ended so. */
+/** Why a collection stopped, and how many rollouts in a row ended that way. */
 export interface GaveUp extends RolloutFailure {
   rollouts: number;
 }
@@ -10,8 +10,9 @@ export interface GaveUp extends RolloutFailure {
 const enough = 3;
 
 /**
- * Returns a function that takes the failure of each rollout, or undefined for a scored one, and returns a reason to stop.
- * A refused request stops only a collection without a scored rollout: later it may be about one long conversation.
+ * Returns a function that takes the failure of each rollout, or undefined for a scored one, and returns a reason to
+ * stop. A refused request stops only a collection without a scored rollout: later it may be about one long
+ * conversation.
  */
 export function createGiveUp(): (failure: RolloutFailure | undefined) => GaveUp | undefined {
   let [rollouts, last, hasScored] = [0, "", false];
@@ -21,7 +22,7 @@ export function createGiveUp(): (failure: RolloutFailure | undefined) => GaveUp 
       rollouts = 0;
       return undefined;
     }
-    // Other numbers, such as those of requests, differ each time.
+    // Other numbers, such as request numbers, differ each time.
     const [status = ""] = /status \d+/.exec(failure.reason) ?? [];
     const key = `${failure.code} ${status} ${failure.reason.replaceAll(/\d+/g, "0")}`;
     rollouts = key === last ? rollouts + 1 : 1;

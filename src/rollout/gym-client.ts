@@ -1,4 +1,5 @@
-// createGymClient(): a client for servers of the gym protocol, Holdfast's and others: requests with cookies.
+// createGymClient(): a client for servers that speak the gym protocol, Holdfast's and others. It sends requests with
+// cookies.
 import { ellipsis } from "../core/ellipsis.ts";
 import { errorTable, HoldfastError, type ErrorCode } from "../core/errors.ts";
 import { copyJson, isObject, type Json } from "../core/json.ts";
@@ -14,7 +15,7 @@ export interface GymPost {
   path: string;
   body: Json;
   cookies?: Cookies | undefined;
-  /** Sent as the `Idempotency-Key`: Holdfast's servers apply a call id once; other servers may ignore it. */
+  /** Sent as the `Idempotency-Key`. Holdfast's servers apply a call id once; other servers may ignore it. */
   once?: string | undefined;
   signal: AbortSignal;
 }
@@ -22,14 +23,14 @@ export interface GymPost {
 export interface GymReply {
   status: number;
   text: string;
-  /** The sent cookies, updated by the reply. */
+  /** The cookies that were sent, updated by the reply. */
   cookies: Cookies;
 }
 
 export interface GymClient {
-  /** The address without a slash at its end. */
+  /** The address without a trailing slash. */
   readonly root: string;
-  /** Returns every reply, including refusals. Throws `server_failed` without a reply, or the signal's reason. */
+  /** Returns every reply, including refusals. Throws `server_failed` if there is no reply, or the signal's reason. */
   post(request: GymPost): Promise<GymReply>;
   /** Returns the tools listed by `GET /v1/environment`, which only Holdfast's servers have. Sends one request. */
   tools(): Promise<ToolSchema[]>;
@@ -43,13 +44,13 @@ const defaultLargest = 64 * 1024 * 1024;
 const toolsTimeout = 60_000;
 
 export interface GymClientOptions {
-  /** Additional headers of every request, such as those of a trace. */
+  /** Additional headers for every request, such as trace headers. */
   headers?: (() => { [name: string]: string }) | undefined;
-  /** Milliseconds until a reply must be complete; ten minutes by default. */
+  /** Milliseconds within which a reply must be complete; ten minutes by default. */
   timeout?: number | undefined;
   /** Milliseconds between two parts of a reply; two minutes by default. */
   idle?: number | undefined;
-  /** Bytes of the largest reply; 64 MB by default. */
+  /** Maximum size of a reply in bytes; 64 MB by default. */
   largest?: number | undefined;
 }
 
@@ -98,7 +99,7 @@ export function createGymClient(url: string, options: GymClientOptions = {}): Gy
           ...(pairs.length > 0 && { cookie: pairs.join("; ") }),
           ...(once !== undefined && { "idempotency-key": headerText(once) }),
         },
-        // null means no body, as other agents of that protocol send it.
+        // null means no body, as other agents for that protocol send it.
         body: body === null ? null : JSON.stringify(body),
         limits: { timeout, idle, largest },
         signal,
@@ -113,21 +114,21 @@ export function createGymClient(url: string, options: GymClientOptions = {}): Gy
   };
 }
 
-/** Reads a body as it arrives, because only a stream has a limit between its parts. Replaces invalid UTF-8. */
+/** Reads a body as it arrives, because only a stream allows a time limit between parts. Replaces invalid UTF-8. */
 async function textOf(answer: Answer): Promise<string> {
   const parts: Uint8Array[] = [];
   for await (const part of answer.stream()) parts.push(part);
   return new TextDecoder().decode(Buffer.concat(parts));
 }
 
-/** Returns the code and the message of a Holdfast server's refusal; undefined for any other text. */
+/** Returns the code and message from a Holdfast server's refusal; undefined for any other text. */
 export function errorIn(text: string): { code: ErrorCode; message: string } | undefined {
   const { code, message } = Object(Object(parseOutput(text))["error"]) as { code?: unknown; message?: unknown };
   if (typeof code !== "string" || !Object.hasOwn(errorTable, code)) return undefined;
   return { code: code as ErrorCode, message: typeof message === "string" ? message : code };
 }
 
-/** Merges cookies: a reply without cookies changes none, because many servers set none with an error. */
+/** Merges cookies. A reply without cookies changes none, because many servers set none with an error. */
 function mergedCookies(cookies: Cookies, set: string[]): Cookies {
   const merged = { ...cookies };
   for (const line of set) {
@@ -155,7 +156,7 @@ function toSchema({ name, description, input }: Described): ToolSchema {
   };
 }
 
-/** Returns a tool's output: as JSON if that gives exactly the same text again, otherwise as text. */
+/** Returns a tool's output as JSON if writing it back gives exactly the same text, otherwise as text. */
 export function parseOutput(text: string): Json {
   try {
     const value = JSON.parse(text) as Json;
@@ -165,13 +166,13 @@ export function parseOutput(text: string): Json {
   }
 }
 
-/** Returns an id that a header can carry: another one if this has special characters. */
+/** Returns an id that a header can carry. If this id has special characters, returns a different one. */
 const headerText = (id: string): string => (/^[\w.:-]{1,200}$/.test(id) ? id : derivedId(id));
 
 /** Returns the text of a refusal for a message, shortened. */
 export const shownText = (text: string): string => ellipsis(text || "with no text", 2000);
 
-// Other servers refuse a row with any other field.
+// Other servers refuse a row that has any other field.
 const createParams = new Set([
   "background",
   "include",
@@ -215,7 +216,7 @@ export function objectIn(text: string): TaskRow | undefined {
   }
 }
 
-/** Returns the reason of a failure that another server reports in the row; undefined without a failure. */
+/** Returns the failure reason that a foreign server reports in the row; undefined if there was no failure. */
 export function failureIn(row: TaskRow): string | undefined {
   const { _ng_failure_class: known, failure_kind: kind, mask_sample: masked, _ng_no_persist: dropped } = row;
   const isFailed = (known ?? null) !== null || (typeof kind === "string" && kind !== "") || masked === true || dropped;

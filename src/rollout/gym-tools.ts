@@ -1,4 +1,4 @@
-// gymTools(): tools for an agent, from a server of the gym protocol, Holdfast's or another.
+// gymTools(): gives an agent the tools of a server that speaks the gym protocol, Holdfast's or a different one.
 import type { AgentContext, Toolset } from "../core/agent.ts";
 import { HoldfastError } from "../core/errors.ts";
 import { isObject, type Json } from "../core/json.ts";
@@ -9,22 +9,22 @@ import { createKeyedQueue } from "../io/keyed-queue.ts";
 import { createGymClient, errorIn, failureIn, isOk, parseOutput, shownText, type Cookies } from "./gym-client.ts";
 
 export interface GymToolsOptions {
-  /** The offered tools. By default from `GET /v1/environment`, which only Holdfast's servers have. */
+  /** The tools to offer. By default from `GET /v1/environment`, which only Holdfast's servers have. */
   tools?: ToolSchema[];
-  /** Returns the row to seed the session with, at the first call. By default the agent's state key `task`. */
+  /** Returns the row to seed the session with, at the first call. Default: the agent's state key `task`. */
   task?: (context: AgentContext) => unknown;
 }
 
-/** Maximum number of cookie jars kept in memory until their cookies are in the state of the conversation. */
+/** Maximum number of cookie jars kept in memory until their cookies are in the conversation's state. */
 const mostJars = 10_000;
 
 /**
- * Returns the tools of a resources server. The first call of a conversation seeds a session. Its cookies, which grant
- * access to it, are stored in the agent's state under `gym:URL`. The calls of a conversation are sent one by one.
+ * Returns a resources server's tools. A conversation's first call seeds a session. The session's cookies, which grant
+ * access to it, are stored in the agent's state under `gym:URL`. A conversation's calls are sent one by one.
  *
- * Every call has an `Idempotency-Key`, so a Holdfast server applies it once, even if the run is interrupted and resumed.
- * Other servers may ignore it. A crash before the first commit of results leaves a session on the server, and another one
- * is seeded. A rewind of the conversation does not rewind the server.
+ * Every call has an `Idempotency-Key`, so a Holdfast server applies it once, even if the run is interrupted and
+ * resumed. Other servers may ignore the key. After a crash before the first results are committed, a new session is
+ * seeded, and the old one is left on the server. Rewinding the conversation does not rewind the server.
  *
  * @example
  * const agent = defineAgent({ name: "player", model, toolsets: [gymTools("http://localhost:8080")] });
@@ -35,10 +35,10 @@ export function gymTools(url: string, options: GymToolsOptions = {}): Toolset {
   const key = `gym:${client.root}`;
   /** Cookies by conversation and invocation that are not in the state yet: before a commit, or after a failed call. */
   const jars = new Map<string, Cookies>();
-  // Servers of this protocol need not support concurrent calls of one session.
+  // Servers for this protocol need not support concurrent calls to one session.
   const inTurn = createKeyedQueue();
 
-  /** Sends a request of a session, and stores the cookies of the reply, even of a refusal. */
+  /** Sends a session's request, and stores the reply's cookies, even if it is a refusal. */
   async function post(context: AgentContext, path: string, body: Json, once?: string): Promise<Json> {
     const jar = readJar(context);
     const { status, text, cookies } = await client.post({ path, body, once, signal: context.signal, cookies: jar });
@@ -59,7 +59,7 @@ export function gymTools(url: string, options: GymToolsOptions = {}): Toolset {
     jars.set(id, jar);
     const [oldest] = jars.keys();
     if (jars.size > mostJars && oldest !== undefined) jars.delete(oldest);
-    // An update, because all calls of one answer change it.
+    // Uses an update, because all calls in one answer change it.
     context.update(key, () => jar);
   }
 
@@ -82,7 +82,9 @@ export function gymTools(url: string, options: GymToolsOptions = {}): Toolset {
   };
 }
 
-/** Returns a refusal: with its code, if the server is Holdfast's. A server that failed is not a tool that failed. */
+/**
+ * Returns a refusal, with its code if the server is Holdfast's. A failed server is distinguished from a failed tool.
+ */
 function refusal(status: number, text: string): HoldfastError {
   const known = errorIn(text);
   if (known) return new HoldfastError(known.code, known.message);

@@ -1,10 +1,10 @@
-// joinedStores(): presents the stores of several collections as one, to view them together. A session must be in only
-// one.
+// joinedStores(): presents several collections' stores as one store, to view them together. Each session must be in
+// only one of them.
 import type { Appended, Commit, Filter, Listed, Store } from "../core/store.ts";
 
 /**
- * A new session goes to the store of its parent, or else to the first. Sessions are listed store by store, each in the
- * requested order. Closing it closes all stores.
+ * A new session is created in its parent's store, or else in the first store. Sessions are listed store by store, each
+ * in the requested order. Closing it closes all stores.
  */
 export function joinedStores(stores: readonly [Store, ...Store[]]): Store {
   const [first] = stores;
@@ -41,7 +41,7 @@ export function joinedStores(stores: readonly [Store, ...Store[]]): Store {
   return {
     persistent: stores.every(({ persistent }) => persistent),
     append(...commits) {
-      // Copied: the look-up of the store comes first, and the caller may change its commits meanwhile.
+      // Copied, because the store is looked up first, and the caller may change its commits in the meantime.
       const written = append(...structuredClone(commits));
       writing.add(written);
       written.finally(() => writing.delete(written)).catch(() => undefined);

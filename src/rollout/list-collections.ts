@@ -1,15 +1,18 @@
-// listCollections(): the collections in a folder, from their records alone: reading all rows would take long.
+// listCollections(): lists the collections in a folder. It reads only their records, because reading all rows would
+// take long.
 import { closeSync, existsSync, openSync, readdirSync, readSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { cannotLoad, messageOf } from "../core/errors.ts";
 import { readRecord } from "./collection-record.ts";
 import { outputPaths } from "./output.ts";
 
-/** null for values that are not known, as in a collection that has not ended. */
+/** null for unknown values, for example in a collection that has not ended. */
 export interface ListedCollection {
   file: string;
   model: string | null;
-  /** The author's agent that played: its name, or the URL of its server. Collections of earlier versions name none. */
+  /**
+   * The author's agent that played: its name, or its server's URL. Collections from earlier versions do not name it.
+   */
   agent: string | null;
   environment: string | null;
   tasks: number | null;
@@ -22,7 +25,7 @@ export interface ListedCollection {
   stopped: boolean;
 }
 
-/** Returns the collections of a folder by name. Records that cannot be read are noted. */
+/** Returns the collections in a folder, sorted by name. Records that cannot be read are noted. */
 export function listCollections(folder: string, note: (text: string) => void): ListedCollection[] {
   return collectionFiles(folder).flatMap((file) => {
     try {
@@ -34,7 +37,7 @@ export function listCollections(folder: string, note: (text: string) => void): L
   });
 }
 
-/** Returns the files of rows with a record beside them. */
+/** Returns the rows files that have a record next to them. */
 export function collectionFiles(folder: string): string[] {
   if (!existsSync(folder)) throw cannotLoad(`the folder ${folder} does not exist`);
   if (!statSync(folder).isDirectory()) throw cannotLoad(`${folder} is not a folder`);
@@ -54,14 +57,14 @@ function describe(file: string): ListedCollection {
     const counts = { tasks: number(tasks), rollouts: number(rollouts), reward: number(reward), failed: number(failed) };
     return { ...about, ...counts, at: text(at), stopped };
   }
-  // Version 0.1 wrote no result. Its metrics begin with the means.
+  // Version 0.1 wrote no result. Its metrics start with the means.
   const isEnded = existsSync(paths.metrics);
   const reward = isEnded ? readMean(paths.metrics) : null;
   const at = isEnded ? statSync(paths.metrics).mtime.toISOString() : null;
   return { ...about, tasks: null, rollouts: null, failed: null, reward, at, stopped: false };
 }
 
-/** Reads the mean reward from the beginning of a file of metrics, which may be as long as the rows. */
+/** Reads the mean reward from the start of a metrics file, which may be as long as the rows. */
 function readMean(file: string): number | null {
   const handle = openSync(file, "r");
   try {

@@ -1,4 +1,4 @@
-// Loads an author's modules from a folder, file or package: an environment or agent, and the files beside it.
+// Loads an author's modules from a folder, file or package: an environment or agent, and the files next to it.
 import { existsSync, readFileSync, statSync } from "node:fs";
 import { dirname, extname, join, resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
@@ -11,17 +11,17 @@ import type { Json } from "../core/json.ts";
 import type { Solution } from "../testing/environments.ts";
 import { authorsLine, shortenPath } from "../session/thrown.ts";
 
-/** An environment and the files beside it. */
+/** An environment and the files next to it. */
 export interface Loaded {
   environment: AnyEnvironment;
   solution: Solution | undefined;
-  /** The rows of tasks.jsonl; empty without that file. */
+  /** The rows in tasks.jsonl; empty if there is no such file. */
   tasks: Json[];
 }
 
 const endings = [".ts", ".mts", ".js", ".mjs"];
 
-/** Loads the target of a command. */
+/** Loads a command's target. */
 export async function load(target: string): Promise<Loaded> {
   const environment = await loadEnvironment(target);
   const solution = await loadSolution(target);
@@ -29,7 +29,7 @@ export async function load(target: string): Promise<Loaded> {
   return { environment, solution, tasks: readTasks(join(folder, "tasks.jsonl")) };
 }
 
-/** Loads the solution beside an environment, if there is one. */
+/** Loads the solution next to an environment, if there is one. */
 export async function loadSolution(target: string): Promise<Solution | undefined> {
   const beside = fileIn(dirname(await locate(target, "environment")), "solution");
   const solution = beside && (await importModule(beside, beside))["default"];
@@ -37,7 +37,7 @@ export async function loadSolution(target: string): Promise<Solution | undefined
   throw cannotLoad(`the default export of ${beside} is not a function`);
 }
 
-/** Loads an environment without the files beside it. */
+/** Loads an environment without the files next to it. */
 export async function loadEnvironment(target: string): Promise<AnyEnvironment> {
   return environmentIn(await importModule(await locate(target, "environment"), target), target);
 }
@@ -53,7 +53,7 @@ export async function loadAgent(target: string): Promise<Agent> {
   throw cannotLoad(`${what} of ${target} is not an agent; make one with defineAgent({ … })`);
 }
 
-/** Loads a target of `serve`: an environment with the files beside it, or an agent. */
+/** Loads a target for `serve`: an environment with the files next to it, or an agent. */
 export async function loadServed(target: string): Promise<Loaded | { agent: Agent }> {
   const path = resolve(target);
   if (existsSync(path) && statSync(path).isDirectory()) {
@@ -74,7 +74,7 @@ function agentIn(module: Module): Agent | undefined {
     .find(isAgent);
 }
 
-/** Reads a file of JSON lines; empty if it does not exist. */
+/** Reads a JSON Lines file; empty if it does not exist. */
 export function readTasks(file: string): Json[] {
   if (!existsSync(file)) return [];
   const lines = readFileSync(file, "utf8").split("\n");
@@ -103,14 +103,15 @@ export async function locate(target: string, name: "environment" | "agent"): Pro
   throw cannotLoad(isPath ? `${target} does not exist` : `${target} is not a folder, a file or an installed package`);
 }
 
-/** Finds a module in a folder, with any ending. */
+/** Finds a module in a folder, with any extension. */
 export function fileIn(folder: string, name: string): string | undefined {
   return endings.map((ending) => join(folder, `${name}${ending}`)).find((path) => existsSync(path));
 }
 
 type Module = { [name: string]: unknown };
 
-// Node's errors for a module it cannot load as it is. None of its code has run, so it can be loaded another way.
+// Node's errors for a module that it cannot load as it is. None of the module's code has run, so it can be loaded a
+// different way.
 const notForNode = new Set([
   "ERR_MODULE_NOT_FOUND",
   "ERR_UNKNOWN_FILE_EXTENSION",
@@ -125,7 +126,7 @@ async function importModule(file: string, target: string): Promise<Module> {
       try {
         return (await import(pathToFileURL(file).href)) as Module;
       } catch (thrown) {
-        // Node does not say where a module does not parse; jiti does.
+        // Node does not report where parsing failed; jiti does.
         if (!notForNode.has((thrown as { code?: string } | null)?.code ?? "") && !isUnparsed(thrown)) throw thrown;
       }
     }
@@ -168,7 +169,7 @@ function environmentIn(module: Module, target: string): AnyEnvironment {
 
 const parseError = /^ParseError: (.*?)\s*\n\s*(\S.*):(\d+):(\d+)\s*$/s;
 
-/** Returns the place and the message of an error, as in "environment.ts:12:5: Unexpected token". */
+/** Returns an error's location and message, as in "environment.ts:12:5: Unexpected token". */
 function explainLoadError(thrown: unknown, target: string): string {
   const [, problem, file = "", line, column] = parseError.exec(messageOf(thrown)) ?? [];
   if (problem !== undefined) return `${shortenPath(file)}:${line}:${Number(column) + 1}: ${problem}`;
@@ -187,5 +188,5 @@ function importColumn({ path, line }: { path: string; line: number }, message: s
   return at < 0 ? "" : `:${at + 1}`;
 }
 
-/** Tells whether a module does not parse, so that none of its code has run. */
+/** Returns whether a module could not be parsed, which means that none of its code has run. */
 const isUnparsed = (thrown: unknown): boolean => thrown instanceof SyntaxError && !authorsLine(thrown);

@@ -1,4 +1,4 @@
-// createMetrics(): computes metrics of rollouts, row by row: NeMo Gym's statistics, pass rates, intervals, costs and
+// createMetrics(): computes metrics for rollouts, row by row: NeMo Gym's statistics, pass rates, intervals, costs and
 // failures.
 import { HoldfastError } from "../core/errors.ts";
 import { isObject } from "../core/json.ts";
@@ -15,7 +15,7 @@ import { finite, sum, type Metrics } from "./metrics/statistics.ts";
 import { taskMetrics, type TaskMetrics } from "./metrics/task-table.ts";
 
 export interface AggregateMetrics {
-  /** One per task, in order of their numbers. */
+  /** One per task, ordered by task number. */
   group_level_metrics: GroupEntry[];
   /** Over all rollouts. */
   agent_metrics: Metrics;
@@ -26,9 +26,9 @@ export interface AggregateMetrics {
 export interface MetricsOptions {
   /** The field with the rollout's answer; enables `majority@{k}` and the score `no_answer`. */
   answerKey?: string;
-  /** Seed of the confidence intervals: the same seed draws the same tasks. Default 0. */
+  /** Seed for the confidence intervals. The same seed draws the same tasks. Default 0. */
   seed?: number;
-  /** The least reward that counts as a success. Default: only rewards that are all 0 or 1 have success rates. */
+  /** The lowest reward that counts as a success. By default, success rates exist only if all rewards are 0 or 1. */
   success?: number;
 }
 
@@ -42,29 +42,29 @@ export interface CollectionMetrics {
   rollouts: number;
   /** Number of rollouts with a reward. A row with a `failure_kind` or `mask_sample` never has one. */
   scored: number;
-  /** Number of rollouts with `mask_sample` that did not fail. They are in no statistic. */
+  /** Number of rollouts with `mask_sample` that did not fail. No statistic includes them. */
   masked: number;
   /** Statistics over all rows, as {@link aggregate} returns them. */
   agent_metrics: Metrics;
   key_metrics: Metrics;
-  /** Of the scored rollouts, as {@link passMetrics} returns them. */
+  /** For the scored rollouts, as {@link passMetrics} returns them. */
   pass_metrics: Metrics;
-  /** Of the scored rollouts, by bootstrap over tasks. */
+  /** For the scored rollouts, by bootstrap over tasks. */
   estimates: Estimate[];
   /** In order of their numbers. */
   tasks: TaskMetrics[];
   failures: FailureCount[];
-  /** Of all rollouts, including failed ones; null if no row has the field. */
+  /** For all rollouts, including failed ones; null if no row has the field. */
   tokens: { input: number | null; output: number | null; total: number | null };
-  /** True if tokens were estimated, as those of scripted models are. */
+  /** True if tokens were estimated, as they are for scripted models. */
   tokens_estimated: boolean;
   seconds: number | null;
-  /** Of the rewards of scored rollouts. */
+  /** For the scored rollouts' rewards. */
   histogram: Bin[];
 }
 
 export interface RunningMetrics {
-  /** Counts a row; other values are ignored. Throws on a row with more than 1,000 different numbers. */
+  /** Counts a row; ignores any other value. Throws on a row with more than 1,000 different numbers. */
   add(row: unknown): void;
   /** Returns the metrics of the rows so far. More rows may follow. */
   result(): CollectionMetrics;
@@ -133,7 +133,7 @@ export async function aggregate(rows: unknown): Promise<AggregateMetrics> {
   return doInPieces(aggregateSteps(rows));
 }
 
-/** createMetrics would also bootstrap, which is too slow for a server's reply. */
+/** createMetrics would also compute bootstrap intervals, which is too slow for a server's reply. */
 function* aggregateSteps(rows: unknown[]): Steps<AggregateMetrics> {
   const rollouts = createRollouts();
   for (const row of rows) {
@@ -173,7 +173,7 @@ function byTask(rollouts: Rollouts): ByTask {
   return found;
 }
 
-/** Sums the metrics of the scored rollouts of a task. */
+/** Sums the metrics of a task's scored rollouts. */
 function sumMetrics(rollouts: Rollouts, group: number[], names: Map<string, number>): MetricSum[] {
   const sums = Array.from(names, () => ({ sum: 0, count: 0 }));
   if (names.size === 0) return sums;

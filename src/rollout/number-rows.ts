@@ -7,9 +7,9 @@ import { isOutcomeField } from "./row-fields.ts";
 import { readRows } from "./tasks.ts";
 
 /**
- * Returns a function that gives each row without `_ng_task_index` the number of its task, and its number among the
- * rollouts of that task. Rows with a number are returned unchanged. No task gets a number that occurs in the files: they
- * are read once for that, when the first row without a number comes.
+ * Returns a function that adds missing numbers to rows. A row without `_ng_task_index` gets its task's number, and its
+ * own number among that task's rollouts. Numbered rows are returned unchanged. New task numbers never collide with
+ * numbers in the files, which are read once for that when the first row without a number arrives.
  */
 export function createRowNumbering(files: string[]): (row: TaskRow) => Promise<TaskRow> {
   const tasks = new Map<string, { task: number; rollouts: number }>();
@@ -35,7 +35,7 @@ async function firstFree(files: string[]): Promise<number> {
   return free;
 }
 
-/** Names of fields that are part of the task in common data sets, although results may stand beside them. */
+/** Names of fields that are part of the task in common data sets, although result fields may be next to them. */
 const taskFields = [
   "id",
   "uuid",
@@ -49,8 +49,8 @@ const taskFields = [
 ];
 
 /**
- * Digests the task of a finished rollout: its prompt, and its task fields. Rows of other collectors mix results into the
- * task fields, so only fields with the usual names count there. Without a prompt all fields count: two tasks in one
+ * Digests the task of a finished rollout: its prompt, and its task fields. Rows of other collectors mix results into
+ * the task fields, so only fields with the usual names count there. Without a prompt all fields count: two tasks in one
  * group would be worse than one task in two.
  */
 function digestTask(row: TaskRow): string {

@@ -1,4 +1,4 @@
-// claimOutput(): locks an output, so that one process of a machine writes to it at a time.
+// claimOutput(): locks an output, so that only one process on a machine writes to it at a time.
 import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
@@ -6,12 +6,12 @@ import { invalidOption } from "../core/errors.ts";
 import { makeFolder, privateFile } from "../io/private-files.ts";
 import { cannotWrite, outputPaths } from "./output.ts";
 
-/** Number of attempts: two processes that arrive together see each other, and both retreat. */
+/** Number of attempts. Two processes that arrive together see each other, and both retreat. */
 const tries = 4;
 
 /**
- * Claims an output with an empty file beside it, named after this process. It creates the file before it looks for
- * others, so at least one of two sees the other. The file of a killed process is ignored, because that process no
+ * Claims an output with an empty file next to it, named after this process. The file is created before looking for
+ * others, so at least one of two processes sees the other. A killed process's file is ignored, because that process no
  * longer exists.
  */
 export async function claimOutput(out: string): Promise<{ release(): void }> {
@@ -32,7 +32,7 @@ export async function claimOutput(out: string): Promise<{ release(): void }> {
   }
 }
 
-/** Returns another process that holds a claim. Removes the claims of dead processes. */
+/** Returns a different process that holds a claim. Removes dead processes' claims. */
 function findHolder(prefix: string, own: string): number | undefined {
   for (const name of readdirSync(dirname(prefix))) {
     const file = join(dirname(prefix), name);
@@ -54,7 +54,7 @@ function isAlive(pid: number): boolean {
   }
 }
 
-/** Returns the start time of a process, from Linux: process ids are reused. Returns "0" on other systems. */
+/** Returns a process's start time on Linux, because process ids are reused. Returns "0" on other systems. */
 function readStartTime(pid: number): string {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, "utf8");

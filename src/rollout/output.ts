@@ -8,7 +8,7 @@ import { keepMode, makeFolder, privateFile } from "../io/private-files.ts";
 import { readRows } from "./tasks.ts";
 import { rowNodeKey } from "./tree.ts";
 
-/** Paths of the files of a collection. */
+/** Paths of a collection's files. */
 export interface OutputPaths {
   rows: string;
   inputs: string;
@@ -29,15 +29,15 @@ export function outputPaths(out: string): OutputPaths {
   };
 }
 
-/** Where a collection keeps its rows, and finds them again when it is resumed. */
+/** Where a collection stores its rows, and finds them again when it is resumed. */
 export interface CollectionOutput {
-  /** Reads what an interrupted collection left. */
+  /** Reads the output of an interrupted collection. */
   existing(): Promise<ExistingRows>;
-  /** Keeps a prepared row. */
+  /** Stores a prepared row. */
   input(row: TaskRow): void;
-  /** Keeps a scored row. */
+  /** Stores a scored row. */
   scored(row: TaskRow): void | Promise<void>;
-  /** Keeps a failed row. With the field `retried`, the rollout is played again. */
+  /** Stores a failed row. With the field `retried`, the rollout is played again. */
   failed(row: TaskRow): void | Promise<void>;
   close(): void;
 }
@@ -51,7 +51,7 @@ export interface ExistingRows {
   tries: Map<string, Tries>;
 }
 
-/** Opens the files of a collection. Opening removes torn lines. */
+/** Opens a collection's files. Opening removes lines that were only partly written. */
 export function fileOutput(out: string): CollectionOutput {
   const paths = outputPaths(out);
   const [rows, inputs, failures] = [openLines(paths.rows), openLines(paths.inputs), openLines(paths.failures)];
@@ -77,8 +77,8 @@ export interface Lines {
 }
 
 /**
- * Opens a file for appending and removes an unfinished last line of a killed process. If two processes write one file,
- * the slower one is refused: each would duplicate the other's rows.
+ * Opens a file for appending and removes the last line if a killed process left it unfinished. If two processes write
+ * one file, the slower one is refused, because each would duplicate the other's rows.
  */
 export function openLines(file: string): Lines {
   try {
@@ -98,10 +98,10 @@ function linesOn(handle: number, file: string): Lines {
       const bytes = Buffer.from(`${JSON.stringify(row)}\n`);
       if (fstatSync(handle).size !== size) throw cannotWrite(file, new Error("another process is writing to it"));
       try {
-        // Synchronous, so lines of this process do not mix.
+        // Synchronous, so that lines from this process do not mix.
         for (let at = 0; at < bytes.length;) at += writeSync(handle, bytes, at);
       } catch (cause) {
-        // A full disk may have stored a part; the next row must not continue it.
+        // A full disk may have stored part of the row. The next row must not continue that part.
         ftruncateSync(handle, size);
         throw cannotWrite(file, cause);
       }
@@ -143,13 +143,13 @@ export async function keysIn(file: string, nameOf = rolloutKey): Promise<Set<str
   return keys;
 }
 
-/** Failures of a rollout: in total, and within the current round of attempts. */
+/** A rollout's failures: in total, and within the current round of attempts. */
 export interface Tries {
   all: number;
   open: number;
 }
 
-/** Counts the failures per rollout in a file of failures. */
+/** Counts the failures per rollout in a failures file. */
 export async function triesIn(file: string, nameOf = rolloutKey): Promise<Map<string, Tries>> {
   const tries = new Map<string, Tries>();
   for await (const row of rowsIn(file)) {
@@ -168,7 +168,7 @@ async function* rowsIn(file: string): AsyncGenerator<TaskRow, void, undefined> {
 export const rolloutKey = ({ _ng_task_index: task, _ng_rollout_index: repeat }: TaskRow): string =>
   `${Number(task)} ${Number(repeat)}`;
 
-/** Replaces a file completely, or leaves it unchanged. */
+/** Replaces a file completely, or leaves it as it is. */
 export async function writeWhole(file: string, text: string | Iterable<string>): Promise<void> {
   makeFolder(dirname(file));
   const beside = `${file}.${process.pid}.tmp`;
@@ -188,7 +188,7 @@ export async function writeWhole(file: string, text: string | Iterable<string>):
   }
 }
 
-/** Returns the default store of a collection's sessions. */
+/** Returns the default store for a collection's sessions. */
 export function storeFileFor(file: string): string {
   return `${file.replace(/\.jsonl$/, "")}.db`;
 }

@@ -1,14 +1,14 @@
-// createPlaces(): limits the episodes that are played at once, and shares the places fairly between requests.
+// createPlaces(): limits how many episodes are played at once, and shares the places fairly between requests.
 import { onAbort } from "../io/abort.ts";
 
 export interface Places {
-  /** Returns the entrance of one request, which has at most this many places at once. */
+  /** Returns the entrance for one request, which has at most this many places at once. */
   lane(most: number): Lane;
 }
 
-/** To share fairly, enter again only after the last `enter` is answered. */
+/** To share fairly, enter again only after the previous `enter` has resolved. */
 export interface Lane {
-  /** Waits for a place. False if the signal was aborted first. */
+  /** Waits for a place. Returns false if the signal aborts first. */
   enter(signal: AbortSignal): Promise<boolean>;
   leave(): void;
 }
@@ -42,7 +42,7 @@ export function createPlaces(most: number): Places {
       return {
         async enter(signal) {
           if (signal.aborted) return false;
-          // Nobody waits for a place that is free.
+          // The place is free, and nothing is waiting for it.
           if (free > 0 && hasRoom()) {
             take();
             return true;

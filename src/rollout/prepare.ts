@@ -26,7 +26,7 @@ export function preparing(environment: AnyEnvironment, agent: string, flags: Row
   return (row: TaskRow): Promise<TaskRow> => {
     const params = Object(row["responses_create_params"]) as TaskRow;
     const named = new Set(toolNamesIn(row));
-    // Uses the environment's descriptions: a row only has to name its tools.
+    // Uses the environment's descriptions, so a row only has to name its tools.
     const offered = named.size === 0 ? tools : tools.filter(({ name }) => named.has(name));
     const filled = { ...row, responses_create_params: { ...params, tools: offered as unknown as Json } };
     return toldRow(row, filled, { environment, agent, flags });

@@ -1,5 +1,6 @@
-// createRolloutRequests(): plays requests for rollouts, and hands out their rows as they end. A request and its rows are
-// a log in the store: any process continues a request whose process died, and no row is lost or handed out twice.
+// createRolloutRequests(): plays requests for rollouts, and returns their rows as they finish. A request and its rows
+// are a log in the store. If a process dies, any other process continues its requests, and no row is lost or returned
+// twice.
 import { randomBytes, randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { HoldfastError, isHoldfastError } from "../core/errors.ts";
@@ -9,7 +10,7 @@ import { createReading, unknownRequest, type LinesOptions, type RequestInfo } fr
 import { assertRequestId, digestRequest, type RolloutRequest } from "./requests/request.ts";
 
 export interface RolloutRequestsOptions extends PlayingOptions {
-  /** Milliseconds after which another process continues the requests of a silent one. Default 15,000. */
+  /** Milliseconds after which a different process continues a silent process's requests. Default 15,000. */
   lease?: number | undefined;
   /** Called when a request cannot be played now. It is retried while a client reads it. */
   onError?: ((thrown: unknown) => void) | undefined;
@@ -17,35 +18,36 @@ export interface RolloutRequestsOptions extends PlayingOptions {
 
 export interface RolloutRequests {
   /**
-   * Begins a request, or finds the one with the same id. Another request with the same id is `call_conflict`.
+   * Starts a request, or finds the one with the same id. A different request with the same id fails with
+   * `call_conflict`.
    * @example const request = await requests.start({ tasks, repeats: 8, model: { url, name: "policy" } });
    */
   start(asked: RolloutRequest): Promise<string>;
   /**
-   * Yields the lines of a request as JSON text, after an index, until the request ends. Yields a line of type "waiting"
-   * after every five seconds without another one.
+   * Yields a request's lines as JSON text until the request ends. Starts after an index, if one is given. Yields a line
+   * of type "waiting" after every five seconds without another line.
    * @example for await (const line of await requests.lines(request)) console.log(JSON.parse(line));
    */
   lines(request: string, options?: LinesOptions): Promise<AsyncIterable<string>>;
-  /** Lists requests in the order in which they began, after one of them. */
+  /** Lists requests in the order in which they started, beginning after one of them. */
   list(after?: string): AsyncIterable<RequestInfo>;
-  /** Ends a request: running episodes are stopped. Returns false if it had ended before. */
+  /** Ends a request and stops its running episodes. Returns false if it had already ended. */
   cancel(request: string): Promise<boolean>;
-  /** Stops playing. Another process can continue at once. */
+  /** Stops playing. Another process can continue immediately. */
   stop(): Promise<void>;
 }
 
 const defaultLease = 15_000;
-/** Milliseconds between two looks at a request that another process plays. */
+/** Milliseconds between two checks of a request that a different process plays. */
 const lookEvery = 200;
-/** Milliseconds before a request that could not be played is tried again. */
+/** Milliseconds before retrying a request that could not be played. */
 const retryAfter = 1_000;
-/** Milliseconds that running episodes have at a stop. */
+/** Milliseconds that running episodes have to end at a stop. */
 const stopWithin = 2_000;
-/** Ended requests that a store in memory keeps: it would grow with every request. */
+/** Number of ended requests that an in-memory store keeps. Otherwise it would grow with every request. */
 const mostInMemory = 8;
 
-/** Writes, and tells whether it could: false if the request belongs to another process, or has ended. */
+/** Writes, and returns whether it could. Returns false if the request belongs to a different process, or has ended. */
 async function wrote(log: RequestLog, ...written: Written[]): Promise<boolean> {
   try {
     await log.write(...written);
@@ -56,7 +58,7 @@ async function wrote(log: RequestLog, ...written: Written[]): Promise<boolean> {
   }
 }
 
-/** A request that this process plays, or waits to play. */
+/** A request that this process plays or is waiting to play. */
 interface Active {
   stop: AbortController;
   /** Set while this process plays it. */
@@ -88,7 +90,7 @@ export function createRolloutRequests(options: RolloutRequestsOptions): RolloutR
   const openLog = (request: string, mayWrite: (state: RequestState) => boolean): RequestLog =>
     createRequestLog({ store, environment, request, mayWrite, onWritten: () => reading.wake(request) });
 
-  /** Plays a request in this process, unless it does so already. `begun`: its log, if it is claimed. */
+  /** Plays a request in this process, unless it already does. `begun`: its log, if it is claimed. */
   function keep(request: string, begun?: RequestLog): void {
     if (isStopped || active.has(request)) return;
     const entry: Active = { stop: new AbortController(), over: Promise.resolve() };
@@ -124,7 +126,10 @@ export function createRolloutRequests(options: RolloutRequestsOptions): RolloutR
     if (endedHere.length > mostInMemory) await store.delete(logName(environment, endedHere.shift() as string));
   }
 
-  /** Waits until no other process plays the request, and claims it; false if it has ended, or this process stops. */
+  /**
+   * Waits until no other process plays the request, then claims it. Returns false if it has ended, or this process
+   * stops.
+   */
   async function claimed(log: RequestLog, signal: AbortSignal): Promise<boolean> {
     let seen = { version: 0, since: 0 };
     for (;;) {
@@ -132,7 +137,7 @@ export function createRolloutRequests(options: RolloutRequestsOptions): RolloutR
       const { version, claim: other, isEnded } = log.state;
       if (isEnded || version === 0 || isStopped) return false;
       if (seen.version !== version) seen = { version, since: performance.now() };
-      // Each process measures the silence of the other one with its own clock.
+      // Each process measures the other's silence with its own clock.
       if (other && performance.now() - seen.since < other.lapsesAfter) {
         await delay(lookEvery, undefined, { signal }).catch(() => delay(lookEvery));
         continue;
@@ -141,7 +146,7 @@ export function createRolloutRequests(options: RolloutRequestsOptions): RolloutR
     }
   }
 
-  /** Writes that this process is alive when it has written nothing else, and looks for a cancellation. */
+  /** Writes a heartbeat when nothing else was written, and checks for a cancellation. */
   function renewing(log: RequestLog, stop: AbortController): () => void {
     let before = -1;
     const look = (): void => {
@@ -149,7 +154,7 @@ export function createRolloutRequests(options: RolloutRequestsOptions): RolloutR
     };
     const timer = setInterval(() => {
       const { version } = log.state;
-      // A renewal that fails is tried again at the next tick.
+      // A failed renewal is retried at the next tick.
       if (version === before) void log.write(claim).then(look, () => undefined);
       before = version;
       look();
@@ -157,7 +162,7 @@ export function createRolloutRequests(options: RolloutRequestsOptions): RolloutR
     return () => clearInterval(timer);
   }
 
-  /** Writes the first entries of a request. False if another process has just done so. */
+  /** Writes a request's first entries. Returns false if another process has just done so. */
   async function begin(request: string, asked: RolloutRequest, digest: string): Promise<boolean> {
     const { tasks, rollouts } = await playing.begin(asked);
     const { request: _, ...rest } = asked;
@@ -203,7 +208,7 @@ export function createRolloutRequests(options: RolloutRequestsOptions): RolloutR
         if (log.state.isEnded || !(await wrote(log, { type: "cancelled" }))) return false;
       }
       playedHere?.stop.abort();
-      // Its player ends the log. If that process is dead, this one does so once the lease has lapsed.
+      // Its player ends the log. If that process is dead, this one ends it once the lease has lapsed.
       keep(request);
       return true;
     },

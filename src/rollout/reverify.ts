@@ -35,8 +35,9 @@ export interface Reverified {
 type Reverify = (row: TaskRow) => Promise<Reverified>;
 
 /**
- * A recorded verdict is final: a second verify returns it again. So the log is copied without the keys that find
- * verdicts, and the store stays unchanged. A fork would not do: it lacks events that a verifier may read.
+ * A recorded verdict is final: verifying again returns the same verdict. So the log is copied without the keys that
+ * find verdicts, and the store is left as it is. A fork would not be enough, because it lacks events that a verifier
+ * may read.
  */
 export function createReverifier({ store, scratch, everyStep }: ReverifyOptions): Reverify {
   return async (row) => {
@@ -85,7 +86,7 @@ async function judged(
     const change = hadOne ? { change: { before: reward, after: verdict["reward"] as number } } : {};
     return { row, failed: false, ...change };
   } catch (thrown) {
-    // Other errors concern the whole command, so they would affect every row.
+    // Other errors concern the whole command and would affect every row.
     if (isHoldfastError(thrown) && thrown.code === "verify_failed") return failed(kept, "verify", thrown.message);
     if (isHoldfastError(thrown) && thrown.code === "invalid_task") return failed(kept, "task", thrown.message);
     throw thrown;
@@ -108,7 +109,7 @@ async function stepRewards(events: NumberedEvent[], response: Json | undefined, 
   return rewards;
 }
 
-/** Returns the versions of the last episode that changed the state, from its seed or its fork. */
+/** Returns the last episode's versions that changed the state, starting at its seed or its fork. */
 function changedVersions(events: NumberedEvent[]): number[] {
   const from = (events.findLast(({ type }) => type === "session.seeded") ?? findFork(events))?.version ?? Infinity;
   const changes = events.filter(({ version, delta }) => version >= from && delta !== undefined && delta.length > 0);
@@ -136,7 +137,7 @@ function outputBy(events: NumberedEvent[], response: Json | undefined): (version
   };
 }
 
-/** Removes the old verdict. Older rows have its fields beside the reward, where they may hide fields of the task. */
+/** Removes the old verdict. In older rows its fields are next to the reward, where they may hide fields of the task. */
 function withoutVerdict(row: TaskRow, events: NumberedEvent[]): TaskRow {
   const event = events.findLast(({ type }) => type === "session.verified");
   const isOlder = row["metrics"] === undefined && event?.type === "session.verified";
@@ -145,8 +146,8 @@ function withoutVerdict(row: TaskRow, events: NumberedEvent[]): TaskRow {
 }
 
 /**
- * Returns the row's task, because the current schema may require more than the seeded one. Fields hidden by a verdict
- * come from the seed.
+ * Returns the row's task, because the current schema may require more than the seeded one did. Fields hidden by a
+ * verdict come from the seed.
  */
 function taskNow({ environment }: Sessions, row: TaskRow, events: NumberedEvent[]): TaskRow | undefined {
   if (!environment.task) return undefined;
@@ -156,7 +157,7 @@ function taskNow({ environment }: Sessions, row: TaskRow, events: NumberedEvent[
   return { ...toFields(first ?? undefined), ...Object.fromEntries(own) };
 }
 
-/** Returns the opening event of a forked session. */
+/** Returns a forked session's opening event. */
 function findFork([first]: NumberedEvent[]) {
   return first?.type === "session.opened" && first.parent ? first : undefined;
 }

@@ -1,10 +1,11 @@
-// The session id and the random seed of a rollout: functions of its collection and its numbers, so that a resumed
-// collection finds and repeats them.
+// A rollout's session id and random seed. They are computed from its collection and its numbers, so that a resumed
+// collection finds them again.
 import { createHash } from "node:crypto";
 import { readRandomSeed, type Rollout, type TaskRow } from "../core/rollout.ts";
 
 /**
- * Returns the session id of a rollout: stable when the collection is resumed, and unguessable without the collection's id.
+ * Returns a rollout's session id. It is stable when the collection is resumed, and unguessable without the collection's
+ * id.
  */
 export function withAttempt(run: string, rollout: Rollout, attempt: number): Rollout {
   const { task, repeat, origin } = rollout;
@@ -12,7 +13,7 @@ export function withAttempt(run: string, rollout: Rollout, attempt: number): Rol
   return { ...rollout, attempt, session: toSessionId(about) };
 }
 
-/** Returns the random seed of the row, or else one derived from these numbers. */
+/** Returns the row's random seed, or else one derived from these numbers. */
 export function toRandomSeed(row: TaskRow, numbers: [seed: number, task: number, repeat: number]): number {
   return readRandomSeed(row) ?? digestParts(...numbers).readUInt32BE();
 }

@@ -1,13 +1,16 @@
-// The fields of a row that are not part of its task: the outcome, and what verify returned beside the reward.
+// The row fields that are not part of its task: the outcome, and everything that verify returned besides the reward.
 import { equalJson, isObject, setOwn, type Json } from "../core/json.ts";
 import type { FailureKind, TaskRow } from "../core/rollout.ts";
 import { withoutLineage } from "./tree.ts";
 
-/** Fields of earlier outcomes. A row with them is a valid task: it may come from an earlier collection. */
+/**
+ * Fields from earlier outcomes. A row that has them is still a valid task, because it may come from an earlier
+ * collection.
+ */
 const outcome = ["response", "session_id", "seconds", "stopped", "token_chain", "token_chain_answer"];
 const failure = ["failure_kind", "failure_reason", "failure_stack", "mask_sample", "retried"];
 const verdict = ["reward", "metrics", "step_rewards"];
-/** Fields that a Holdfast server adds to a verdict, and fields of forked episodes. */
+/** Fields that a Holdfast server adds to a verdict, and fields for forked episodes. */
 const session = ["holdfast", "episode", "reseeds", "verdicts", "parent", "forked_at", "branch"];
 
 const outcomeFields = new Set([...outcome, ...failure, ...verdict, ...session]);
@@ -29,21 +32,21 @@ export function withoutOutcome(row: TaskRow): TaskRow {
   return Object.fromEntries(Object.entries(withoutLineage(row)).filter(([name]) => !isOld(name)));
 }
 
-/** Tells whether `metrics` is a field of the task. */
+/** Returns whether `metrics` is a field of the task. */
 export const hasOwnMetrics = ({ metrics, response }: TaskRow): boolean =>
   metrics !== undefined && response === undefined;
 
 /** Fields of `responses_create_params` that the player sets itself. */
 export const playerFields = new Set(["input", "tools", "instructions", "model", "stream", "store"]);
 
-/** Fields of a verdict that stay beside the reward, for trainers and collectors. */
+/** Fields of a verdict that are kept next to the reward, for trainers and collectors. */
 const besideReward = new Set(["reward", "response", "mask_sample", "failure_kind", "failure_reason", "agent_ref"]);
 /** Fields that a server adds about the episode. */
 const aboutEpisode = new Set(["responses_create_params", "stopped", "holdfast", "episode", "reseeds", "verdicts"]);
 
 /**
- * Puts what verify returned beside the reward under `metrics`, so that it cannot overwrite a field of the task. A server
- * returns the fields of the task too: with `echoed`, fields with the same value there are dropped.
+ * Puts the other fields that verify returned under `metrics`, so that they cannot overwrite a field of the task. A
+ * server also returns the task's fields. With `echoed`, fields with the same value there are dropped.
  */
 export function toVerdictFields(given: TaskRow, echoed?: TaskRow): TaskRow {
   const [fields, metrics]: [TaskRow, TaskRow] = [{}, {}];
@@ -56,12 +59,18 @@ export function toVerdictFields(given: TaskRow, echoed?: TaskRow): TaskRow {
   return Object.keys(metrics).length === 0 ? fields : { ...fields, metrics };
 }
 
-/** Returns fields with their metrics at the top, where NeMo Gym's verifiers put them and its reward profile reads them. */
+/**
+ * Returns fields with their metrics at the top level, where NeMo Gym's verifiers put them and its reward profile reads
+ * them.
+ */
 export function withFlatMetrics({ metrics, ...fields }: TaskRow): TaskRow {
   return { ...fields, ...readMetrics({ metrics: metrics as Json }) };
 }
 
-/** Returns what verify returned beside the reward; {} for rows of other collectors, which have it among their fields. */
+/**
+ * Returns the fields that verify returned besides the reward. For other collectors' rows, which mix them with the rest,
+ * returns {}.
+ */
 export function readMetrics({ metrics }: TaskRow): TaskRow {
   return isObject(metrics) ? (metrics as TaskRow) : {};
 }
@@ -70,7 +79,7 @@ export function isFailed({ failure_kind: kind }: TaskRow): boolean {
   return typeof kind === "string" && kind !== "";
 }
 
-/** Tells whether a row did not fail but says that its reward must not be used. */
+/** Returns whether a row did not fail but is marked so that its reward must not be used. */
 export const isMasked = (row: TaskRow): boolean => row["mask_sample"] === true && !isFailed(row);
 
 /** Returns the reward; undefined for a failed or masked row, even if it has one. */
@@ -79,7 +88,7 @@ export function readReward(row: TaskRow): number | undefined {
   return typeof reward === "number" && !isFailed(row) && !isMasked(row) ? reward : undefined;
 }
 
-/** Models of this process, which count a token for every four characters. */
+/** Models that run in this process. They count one token for every four characters. */
 const estimatingModels = new Set<unknown>(["scripted", "random"]);
 
 export function hasEstimatedTokens({ response }: TaskRow): boolean {
@@ -87,8 +96,8 @@ export function hasEstimatedTokens({ response }: TaskRow): boolean {
 }
 
 /**
- * Returns the fields of a failed row. Collectors of NeMo Gym recognise it by `_ng_failure_class`. The reward is 0 only because
- * they require a number.
+ * Returns the fields for a failed row. NeMo Gym's collectors recognise it by `_ng_failure_class`. The reward is 0 only
+ * because they require a number.
  */
 export const failureFields = ({ kind, reason }: { kind: FailureKind; reason: string }): TaskRow => ({
   reward: 0,
@@ -97,6 +106,6 @@ export const failureFields = ({ kind, reason }: { kind: FailureKind; reason: str
   failure_reason: reason,
   _ng_failure_class: kind,
   _ng_failure_reason: reason,
-  // An invalid row stays invalid: collectors need not retry it.
+  // An invalid row stays invalid, so collectors do not need to retry it.
   ...(kind === "task" && { _ng_failure_terminal: true }),
 });

@@ -1,4 +1,4 @@
-// openSource(): the sessions of a store, or of a server over its REST API: episodes and conversations alike.
+// openSource(): the sessions in a store, or on a server through its REST API. Handles both episodes and conversations.
 import type { Agent } from "../core/agent.ts";
 import { isConversation } from "../core/conversation.ts";
 import type { AnyEnvironment, Environment } from "../core/environment.ts";
@@ -31,7 +31,7 @@ export interface SourceFilter {
 
 export interface SessionSource {
   list(filter: SourceFilter): AsyncIterable<Listed>;
-  /** Returns the verbs for a session. Throws if a store does not have it. */
+  /** Returns the operations for a session. Throws if a store does not have it. */
   verbs(session: string): Promise<SessionVerbs>;
   /** Deletes a session in a store, or closes it on a server. Returns false if there was nothing to do. */
   delete(session: string): Promise<boolean>;
@@ -39,11 +39,11 @@ export interface SessionSource {
 }
 
 export interface SourceOptions {
-  /** Only sessions of this environment, or of this agent. A server has them under that name. */
+  /** Only sessions of this environment or agent. A server has them under that name. */
   environment?: string;
   agent?: string;
   token?: string;
-  /** The code that a replay in a store runs. */
+  /** The code that runs when a session in a store is replayed. */
   code?: AnyEnvironment | Agent | undefined;
 }
 
@@ -57,8 +57,8 @@ export async function openSource(url: string, options: SourceOptions): Promise<S
 }
 
 /**
- * Whether an address is that of a store, not of a server: its URL has a token, or it answers as a store does. The token
- * of a server is never in its URL.
+ * Returns whether an address belongs to a store rather than a server: its URL has a token, or it answers as a store
+ * does. A server's token is never in its URL.
  */
 async function isHttpStore(url: string): Promise<boolean> {
   if (URL.canParse(url) && (new URL(url).username !== "" || new URL(url).password !== "")) return true;
@@ -106,7 +106,7 @@ function storeSource(store: Store, { environment, agent, code }: SourceOptions):
     return { ...engine, replay };
   }
 
-  /** A bare environment would report differences, as its tools are missing. */
+  /** An environment without its tools would report differences, so it cannot replay. */
   function assertCode(of: string): void {
     if (codeOf === of) return;
     const message = code
@@ -115,7 +115,7 @@ function storeSource(store: Store, { environment, agent, code }: SourceOptions):
     throw invalidOption(message);
   }
 
-  /** Deleted since it was listed: false. */
+  /** Returns false if the session was deleted since it was listed. */
   async function isWanted({ session }: Listed, wanted: Labels): Promise<boolean> {
     try {
       const { labels, user } = await (await verbs(session)).info(session);
@@ -149,7 +149,7 @@ function storeSource(store: Store, { environment, agent, code }: SourceOptions):
   };
 }
 
-/** Logs of the server and of shared state are not sessions. */
+/** Logs for the server and for shared state are not sessions. */
 const isSession = (of: { environment: string }): boolean => isOfEnvironment(of) || isConversation(of);
 
 function serverSource(url: string, token: string | undefined): SessionSource {

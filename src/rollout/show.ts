@@ -1,4 +1,4 @@
-// buildTranscript(): turns an episode into a transcript: messages, calls, results, and changes of the state.
+// buildTranscript(): turns an episode into a transcript: messages, calls, results, and changes to the state.
 import type { Delta } from "../core/delta.ts";
 import type { NumberedEvent, Thrown } from "../core/event.ts";
 import { equalJson, unescapeKey, type Json } from "../core/json.ts";
@@ -10,7 +10,7 @@ import { readConversation, toFields } from "./conversation.ts";
 import { createCallFinder } from "./episode-log.ts";
 import type { OnBad } from "./tasks.ts";
 
-/** The new value of a key of the state; without a value, the key was removed. */
+/** The new value of a state key; if there is no value, the key was removed. */
 export interface Change {
   /** The path to it, with dots. */
   key: string;
@@ -32,7 +32,7 @@ export interface Transcript extends RolloutIndex {
   began: Change[] | undefined;
   steps: Step[];
   reward: number | undefined;
-  /** What verify returned beside the reward. */
+  /** The fields that verify returned besides the reward. */
   verdict: TaskRow | undefined;
   stopped: string | undefined;
   failure: { kind: string; reason: string; stack?: string } | undefined;
@@ -47,7 +47,10 @@ export interface RolloutChoice {
   worst?: boolean | undefined;
 }
 
-/** Finds a rollout; of several that match, the first by task and repeat. `repeats`: those of the wanted task. */
+/**
+ * Finds a rollout. If several match, returns the first by task and repeat. `repeats`: the repeats of the requested
+ * task.
+ */
 export async function findRollout(
   file: string,
   wanted: RolloutChoice,
@@ -73,7 +76,7 @@ function isBefore(a: number[], b: number[]): boolean {
   return at >= 0 && (a[at] as number) < (b[at] as number);
 }
 
-/** `events`: the log of the episode, if available. */
+/** `events`: the episode's log, if available. */
 export function buildTranscript(row: TaskRow, events?: NumberedEvent[]): Transcript {
   const { instructions, input, output } = readConversation(row);
   const { failure_kind: kind, failure_reason: reason, failure_stack: stack } = row;
@@ -133,12 +136,15 @@ function thoughtIn({ summary, content }: Item): string {
   return [summary, content].flatMap((parts) => (Array.isArray(parts) ? toText(parts as Content[]) : [])).join("\n");
 }
 
-/** Returns the initial state of the last episode: a session may have been seeded again. */
+/** Returns the last episode's initial state, because a session may have been seeded again. */
 function initialState(events: NumberedEvent[]): Change[] {
   return toChanges(events.findLast(({ type }) => type === "session.seeded")?.delta ?? events[0]?.delta ?? []);
 }
 
-/** Returns what verify returned beside the reward: in older rows, from the recorded verdict that matches the row. */
+/**
+ * Returns the fields that verify returned besides the reward. For older rows, they come from the recorded verdict that
+ * matches the row.
+ */
 function verdictIn(events: NumberedEvent[] | undefined, row: TaskRow): TaskRow | undefined {
   const metrics = readMetrics(row);
   if (Object.keys(metrics).length > 0) return metrics;

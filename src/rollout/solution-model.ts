@@ -5,7 +5,7 @@ import { pickTask, type TaskRow } from "../core/rollout.ts";
 import { scriptedModel } from "../models/scripted.ts";
 import type { Call, Solution } from "../testing/environments.ts";
 
-/** Plays the solution of a task. The conversation tells the next turn, so it continues after a restart. */
+/** Plays a task's solution. The next turn is determined by the conversation, so it continues after a restart. */
 export function solutionModel(solution: Solution, row: TaskRow): Model {
   const task = pickTask(row);
   return scriptedModel(({ input }) => {

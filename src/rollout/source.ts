@@ -1,4 +1,4 @@
-// openPlaySource(): opens the subject of a collection: an environment in this process, a gym server, or a remote agent.
+// openPlaySource(): opens whatever a collection plays: an environment in this process, a gym server, or a remote agent.
 import { createGymClient, defaultTimeout, type GymClient } from "./gym-client.ts";
 import { createAgentPlayer } from "./play/agent-player.ts";
 import { createServerPlayer, rowForServer } from "./play/server-player.ts";
@@ -28,7 +28,7 @@ export interface Source {
   prepare(row: TaskRow): TaskRow | Promise<TaskRow>;
   /** Creates the player. `onEvent`: called with the events of conversations in this process. */
   player(store: Store, observer?: PlayObserver): Player;
-  /** The default store; undefined for a file beside the rows. */
+  /** The default store; undefined for a file next to the rows. */
   store?: string;
 }
 
@@ -42,13 +42,13 @@ interface PlayObserver {
 
 export interface Player {
   play: Play;
-  /** Returns the author's code that was running when a rollout was cut short; undefined if that is unknown. */
+  /** Returns which author's code was running when a rollout was cut short; undefined if that is unknown. */
   readCut?(rollout: Rollout): Promise<string | undefined>;
   /** Waits for running rollouts. */
   stop(): Promise<void>;
 }
 
-/** The settings of a player. Collections have no limits beside the steps, and add rewards of steps later. */
+/** A player's settings. Collections have no limits besides the steps, and add step rewards later. */
 export interface PlayedSettings extends SourceSettings {
   limits?: AgentLimits;
   /** Adds the reward at every version to scored rows. */
@@ -89,10 +89,13 @@ async function environmentSource(target: Target, flags: PlayedSettings): Promise
   };
 }
 
-/** Milliseconds that a remote agent may take for an episode without --timeout: four hours. */
+/** Milliseconds that a remote agent may take for an episode if --timeout is not set: four hours. */
 const wholeEpisode = 4 * 3_600_000;
 
-/** Opens a client. A reply has at least the time of the episode, so that the episode's own failure is the one reported. */
+/**
+ * Opens a client. A reply has at least as much time as the episode, so that the episode's own failure is reported
+ * first.
+ */
 function openClient(url: string, flags: SourceSettings, none: number, traces: Telemetry | undefined): GymClient {
   const { timeout = 0, replyTimeout = Math.max(none, timeout + 60_000), replyIdle, maxReply } = flags;
   const largest = maxReply === undefined ? undefined : maxReply * 1024 * 1024;
@@ -123,7 +126,7 @@ async function agentSource(url: string, flags: SourceSettings): Promise<Source> 
   const client = openClient(url, flags, flags.timeout === undefined ? wholeEpisode : 0, traces);
   await toolsTold(client);
   return {
-    // Nothing is stored here when another server plays.
+    // Nothing is stored here when a different server plays.
     environment: client.root,
     agent,
     store: "memory:",
@@ -140,8 +143,8 @@ function tracedAgents(agentFor: Agents["of"], traces: Telemetry | undefined): Ag
 }
 
 /**
- * Contacts the server, so that an unreachable one fails early; any answer counts. Only Holdfast servers list their
- * tools.
+ * Contacts the server, so that an unreachable one fails early. Any answer counts, because only Holdfast servers list
+ * their tools.
  */
 async function toolsTold(client: GymClient): Promise<ToolSchema[] | undefined> {
   try {

@@ -1,4 +1,4 @@
-// Where the sessions of a collection are: as its record says, without passwords, or in the file beside it.
+// Where a collection's sessions are: in the store that its record names, without passwords, or in the file next to it.
 import { existsSync } from "node:fs";
 import { dirname, isAbsolute, join, relative, resolve } from "node:path";
 import { invalidOption } from "../core/errors.ts";
@@ -6,7 +6,10 @@ import { hideSecrets } from "../io/hide-secrets.ts";
 import { readRecord } from "./collection-record.ts";
 import { outputPaths, storeFileFor } from "./output.ts";
 
-/** Returns the store's URL for the record. The file beside the output is found without it, and memory is gone. */
+/**
+ * Returns the store's URL for the record. The file next to the output is found without it, and an in-memory store is
+ * gone.
+ */
 export function describeStore(url: string, out: string): { store?: string } {
   if (url.startsWith("memory:")) return {};
   const file = sqliteFile(url);
@@ -15,13 +18,13 @@ export function describeStore(url: string, out: string): { store?: string } {
   return { store: `sqlite:${relative(resolve(dirname(out)), resolve(file)).replaceAll("\\", "/")}` };
 }
 
-/** A store, or undefined if none is known. `isTrusted`: it may be opened without being named by the user. */
+/** A store, or undefined if none is known. `isTrusted`: it may be opened even if the user did not name it. */
 export interface StoreLocation {
   url: string;
   isTrusted: boolean;
 }
 
-/** Returns where the sessions of a file are. */
+/** Returns where a file's sessions are. */
 export function locateStore(file: string): StoreLocation | undefined {
   const recorded = recordedStore(file);
   if (recorded !== undefined && isThere(recorded)) return { url: recorded, isTrusted: isLocal(recorded) };
@@ -29,7 +32,7 @@ export function locateStore(file: string): StoreLocation | undefined {
   return existsSync(beside) ? { url: `sqlite:${beside}`, isTrusted: true } : undefined;
 }
 
-/** Returns the recorded store of a collection that is resumed without naming one; undefined if none is recorded. */
+/** Returns the recorded store for a collection that is resumed without naming one; undefined if none is recorded. */
 export function storeToResume(out: string): string | undefined {
   const recorded = recordedStore(out);
   if (recorded === undefined) return undefined;
@@ -42,7 +45,7 @@ export function storeToResume(out: string): string | undefined {
   );
 }
 
-/** Says why the recorded store of a file is not opened. */
+/** Explains why a file's recorded store is not opened. */
 export function untrustedText(file: string, url: string): string {
   return `the record of ${file} names the store ${hideSecrets(url)}; a record may come from somebody else, so name the store with --store to open it`;
 }
@@ -52,7 +55,7 @@ function recordedStore(file: string): string | undefined {
   try {
     ({ store } = readRecord(outputPaths(file).run) ?? {});
   } catch {
-    // Others report an unreadable record.
+    // An unreadable record is reported elsewhere.
     return undefined;
   }
   const path = sqliteFile(store);
@@ -69,7 +72,7 @@ function isThere(url: string): boolean {
 
 const loopback =
   /^(?:https?|rediss?(?:\+[a-z]+)?|postgres(?:ql)?):\/\/(?:[^@/?#\\\s…]*@)?(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d+)?(?:\/[^@?#\\\s]*)?(?:\?([^@#\\\s]*))?$/;
-/** Parameters that name no address and no file. In a Postgres URL, `host` would replace the host. */
+/** Parameters that name neither an address nor a file. In a Postgres URL, `host` would replace the host. */
 const harmless = new Set(["prefix", "expire", "wait", "eviction", "schema", "connections", "sslmode", "region"]);
 
 /**

@@ -1,4 +1,4 @@
-// Files of tasks: validates their rows against an environment, samples and splits them, and adds prompts.
+// Tasks files: validates their rows against an environment, samples and splits them, and adds prompts.
 import type { AnyEnvironment } from "../core/environment.ts";
 import { HoldfastError, messageOf } from "../core/errors.ts";
 import type { Json } from "../core/json.ts";
@@ -18,7 +18,7 @@ export async function* readTaskRows(file: string): AsyncGenerator<ReadRow, void,
   }
 }
 
-/** Returns the problems of a row that can be found before playing it. */
+/** Returns a row's problems that can be found before playing it. */
 export async function findProblems(row: TaskRow, environment: AnyEnvironment | undefined): Promise<string[]> {
   const problems: string[] = [];
   const items = inputItems(row);
@@ -68,7 +68,7 @@ export interface Part {
 }
 
 /**
- * Assigns every task to one part, so rows of a task stay together. Returns a function that gives the part of each row,
+ * Assigns every task to one part, so that a task's rows stay together. Returns a function that returns each row's part,
  * in file order; undefined for rows left over by the fractions.
  */
 export async function splitTasks(
@@ -109,7 +109,7 @@ export interface Prompt {
   system: string | undefined;
 }
 
-/** Returns the row with a prompt made from its fields. `replace`: also if it has one. */
+/** Returns the row with a prompt built from its fields. `replace`: replaces an existing prompt too. */
 export function withPrompt({ row, line }: ReadRow, { user, system }: Prompt, replace: boolean): TaskRow {
   const params = toFields(row["responses_create_params"]);
   if (params["input"] !== undefined && !replace) {

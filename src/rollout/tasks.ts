@@ -79,7 +79,7 @@ async function* readLines(file: string, longest: number): AsyncGenerator<(Line |
     const isTooLong = length > longest;
     const text = isTooLong ? "" : (rest.length === 1 ? (rest[0] as Buffer) : Buffer.concat(rest)).toString("utf8");
     [rest, length] = [[], 0];
-    // The line number replaces the text, so that two overlong lines are not equal.
+    // The line number replaces the text, so that two overlong lines do not count as equal.
     if (isTooLong) return { line, text: `line ${line}`, problem: `it is longer than ${sizeText(longest)}`, ...span };
     return { ...span, line, text: line === 1 && text.startsWith("\uFEFF") ? text.slice(1) : text };
   };
@@ -136,8 +136,8 @@ export type Numbered = (ReadRow | BadRow) & { task: number };
 
 /**
  * Numbers tasks by `_ng_task_index`, or else in file order, with one number for equal lines. Invalid lines get numbers
- * too, so the others keep theirs when one is corrected. A row with the number of another task is invalid: its rollouts
- * would count as repeats of that task.
+ * too, so that the other numbers do not change when a line is corrected. A row with a different task's number is
+ * invalid, because its rollouts would count as repeats of that task.
  */
 export function createNumbering(): (read: ReadRow | BadRow) => Numbered {
   // Digests, because lines may be long and many.
@@ -167,8 +167,8 @@ export function createNumbering(): (read: ReadRow | BadRow) => Numbered {
 }
 
 /**
- * Digest of what a row asks for, independent of settings, agent and numbers. For rows of an earlier collection it
- * covers only the model's input, because their task fields cannot be told from results.
+ * Digests a row's request, independent of settings, agent and numbers. For rows from an earlier collection it covers
+ * only the model's input, because their task fields cannot be distinguished from results.
  */
 export function taskDigest(row: TaskRow): string {
   const { input = null, instructions = null } = Object(row["responses_create_params"]) as TaskRow;

@@ -1,4 +1,4 @@
-// Trees of forked episodes: their shape, and the place of a row in one.
+// Trees of forked episodes: their shape, and a row's place in one.
 import type { Origin, Rollout, TaskRow } from "../core/rollout.ts";
 
 /** Forks every episode that reaches the step into this many continuations. */
@@ -11,7 +11,10 @@ export interface Branching {
 /** A place in a tree: an episode to fork, or a continuation. */
 export interface Node {
   task: number;
-  /** Number of the first rollout below it, among all of the task. So each rollout has one number at any depth. */
+  /**
+   * Number of the first rollout below it, counted among all rollouts of the task. So each rollout has one number at any
+   * depth.
+   */
   index: number;
   /** "" for the original episode. */
   branch: string;

@@ -20,7 +20,7 @@ export interface ViewedCollection {
 
 export interface ViewedCollections {
   collections: ViewedCollection[];
-  /** Undefined without sessions. The caller closes it. */
+  /** Undefined if there are no sessions. The caller closes it. */
   store: Store | undefined;
 }
 
@@ -42,7 +42,7 @@ export async function openCollections(
   }
 }
 
-/** Drops files of failures and tasks, which patterns such as `runs/*.jsonl` include. */
+/** Drops failures files and tasks files, which patterns such as `runs/*.jsonl` include. */
 function withoutParts(files: string[]): string[] {
   const parts = new Set(files.map(outputPaths).flatMap(({ failures, inputs }) => [resolve(failures), resolve(inputs)]));
   return files.filter((file) => !parts.has(resolve(file)));
@@ -71,7 +71,7 @@ async function openStores(
   return first && joinedStores([first, ...rest]);
 }
 
-/** Two files may name one store by different paths. */
+/** Two files may name the same store by different paths. */
 const absolute = (url: string): string => url.replace(/^sqlite:(.+)$/, (_, file: string) => `sqlite:${resolve(file)}`);
 
 async function viewCollection(
@@ -107,7 +107,7 @@ function findRecord(file: string, note: (text: string) => void): CollectionRecor
   }
 }
 
-/** Returns the environment's name. A collection played on a server has recorded a URL instead. */
+/** Returns the environment's name. A collection played on a server has a URL recorded in its place. */
 const nameIn = (value: unknown): string | undefined =>
   typeof value === "string" && !/[:/]/.test(value) ? value : undefined;
 
@@ -129,6 +129,6 @@ async function findSessions(
       return { environment: first.environment, sessions: true };
     if (++asked === rowsAsked) break;
   }
-  // Without rows yet, assume that sessions will follow.
+  // If there are no rows yet, assume that sessions will follow.
   return { sessions: asked === 0 && recorded !== undefined };
 }

@@ -1,4 +1,4 @@
-// The environments of viewed collections: with their code where the user names it, otherwise by name only.
+// The viewed collections' environments: with their code if the user names it, otherwise by name only.
 import { dirname, relative, resolve } from "node:path";
 import type { AnyEnvironment } from "../core/environment.ts";
 import type { Store } from "../core/store.ts";
@@ -10,11 +10,11 @@ import type { ViewedCollection } from "./viewed-collections.ts";
 
 export interface Viewed {
   environment: AnyEnvironment;
-  /** Location of its code; undefined if only its name is known. */
+  /** Location of the environment's code; undefined if only its name is known. */
   target?: string;
-  /** A text for --environment that names the code of its collection, if that was not loaded. */
+  /** A text for --environment that names the collection's code, if it was not loaded. */
   recorded?: string | undefined;
-  /** The solution beside the code. */
+  /** The solution next to the code. */
   solution?: Solution | undefined;
 }
 
@@ -25,7 +25,10 @@ interface ViewedOptions {
   store: Store | undefined;
 }
 
-/** Returns the given environments and those of the collections; without collections, those of the store. */
+/**
+ * Returns the given environments and the collections' environments. Without collections, returns the store's
+ * environments.
+ */
 export async function viewedEnvironments({ targets, collections, store }: ViewedOptions): Promise<Viewed[]> {
   const found: Viewed[] = [];
   for (const target of targets) found.push(await loaded(target));
@@ -45,12 +48,14 @@ async function loaded(target: string): Promise<Viewed> {
   return { environment: await loadEnvironment(target), target, solution: await loadSolution(target) };
 }
 
-/** Returns how to name the code that a collection was made with. It is never loaded: it may come with the file. */
+/**
+ * Returns how to name the code that a collection was made with. It is never loaded, because it may come with the file.
+ */
 function targetOf({ details, record }: ViewedCollection): string | undefined {
   const { target } = record ?? {};
   if (target === undefined) return undefined;
   const shown = target.startsWith(".") ? relative(process.cwd(), resolve(dirname(details.file), target)) : target;
-  // Printed to be pasted into a shell: anything else could be an attack.
+  // Printed to be pasted into a shell, so any other text could be an attack.
   return /^[\w@.][\w@./-]*$/.test(shown) ? shown : undefined;
 }
 

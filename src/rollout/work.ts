@@ -8,12 +8,15 @@ export function createWork<T>(source: AsyncIterator<T, void, undefined>) {
   let wake: (() => void) | undefined;
 
   return {
-    /** Tells whether there is a next item. Waits while running items may add more; false when everything is done. */
+    /**
+     * Returns whether there is a next item. Waits while running items may add more; returns false when everything is
+     * done.
+     */
     async ready(): Promise<boolean> {
       while (stack.length === 0) {
         if (!isOver) {
           const { value, done } = await source.next();
-          // Below follow-ups that were added meanwhile.
+          // Placed below follow-ups that were added in the meantime.
           if (!done) stack.unshift(value);
           else isOver = true;
         } else if (running === 0) return false;
@@ -21,7 +24,7 @@ export function createWork<T>(source: AsyncIterator<T, void, undefined>) {
       }
       return true;
     },
-    /** Takes the next item, after `ready`. Follow-ups added meanwhile come first. */
+    /** Takes the next item, after `ready`. Follow-ups added in the meantime come first. */
     take(): T {
       running++;
       return stack.pop() as T;

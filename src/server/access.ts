@@ -1,13 +1,13 @@
-// Access checks: the bearer token of a server or this machine, and pages of other sites.
+// Access checks: the bearer token, requests from this machine, and pages from other sites.
 import { createHash, timingSafeEqual } from "node:crypto";
 import { isIP } from "node:net";
 import { HoldfastError, invalidOption } from "../core/errors.ts";
 import type { Request } from "../core/protocol.ts";
 
-// Digests have equal length, so the comparison takes constant time.
+// Digests have equal length, so comparing them takes constant time.
 const digest = (text: string): Buffer => createHash("sha256").update(text).digest();
 
-/** Returns a check of an Authorization header against the token. */
+/** Returns a function that checks an Authorization header against the token. */
 function bearerCheck(token: string): (header: string | undefined) => boolean {
   const wanted = digest(token);
   return (header) => {
@@ -17,22 +17,25 @@ function bearerCheck(token: string): (header: string | undefined) => boolean {
 }
 
 export interface AccessOptions {
-  /** The bearer token of /v1 and /metrics. */
+  /** The bearer token for /v1 and /metrics. */
   token?: string | undefined;
   /** Origins of pages that may use the server, such as https://app.example. */
   origins?: readonly string[] | undefined;
 }
 
 /**
- * Builds the checks of a server. A browser adds the Origin of a page to every request that can change something. A site can
- * point its own name at this machine, but then the Host header has that name: so without the token a page must be on the list,
- * or come from a name that no site can register.
+ * Builds a server's checks. A browser adds the page's Origin to every request that can change something. A site can
+ * point its own name at this machine, but then the Host header has that name. So without the token, a page must be on
+ * the list, or come from a name that no site can register.
  */
 export function createAccess({ token, origins = [] }: AccessOptions) {
   const isBearer = token === undefined ? undefined : bearerCheck(token);
   const listed = new Set(origins.map((origin) => checkedOrigin(origin)));
   return {
-    /** Refuses requests from pages of other sites. `isGuarded`: the path also wants the token, or this machine. */
+    /**
+     * Refuses requests from pages on other sites. `isGuarded`: the path also requires the token, or a client on this
+     * machine.
+     */
     assertAllowed({ headers }: Pick<Request, "headers">, isGuarded: boolean): void {
       const { host = "", origin, authorization } = headers;
       const isOurs = isGuarded && isBearer?.(authorization) === true;
@@ -47,7 +50,7 @@ export function createAccess({ token, origins = [] }: AccessOptions) {
       }
       if (!isLocalName(host)) throw notLocal();
     },
-    /** The headers by which a browser lets a page on the list read a reply; undefined for every other request. */
+    /** The headers that let a page on the list read a reply; undefined for every other request. */
     corsHeaders({ headers: { origin } }: Pick<Request, "headers">): { [name: string]: string } | undefined {
       if (origin === undefined || !listed.has(origin.toLowerCase())) return undefined;
       return {
@@ -77,7 +80,7 @@ function isLocalName(host: string): boolean {
   return plain !== undefined && (isIP(plain) === 4 || /^(?:[a-z0-9-]+\.)*localhost$/i.test(plain));
 }
 
-/** Returns the host and port of an Origin, in the format of a Host header. */
+/** Returns the host and port from an Origin, in a Host header's format. */
 const originHost = (origin: string): string | undefined => /^https?:\/\/([^/]+)$/i.exec(origin)?.[1]?.toLowerCase();
 
 function notLocal(): HoldfastError {

@@ -14,7 +14,7 @@ export interface Mount {
   protocols: Protocol[];
 }
 
-/** Without a token, /v1, /metrics and /view are for this machine only. */
+/** Without a token, only this machine may use /v1, /metrics and /view. */
 export interface AppOptions extends AccessOptions {
   /** The longest matching prefix is tried first. */
   mounts: Mount[];
@@ -22,14 +22,14 @@ export interface AppOptions extends AccessOptions {
   store: Store;
   metrics: Metrics;
   log: Log;
-  /** Collects the metrics of the other processes behind the same port. */
+  /** Collects the metrics from the other processes behind the same port. */
   peers?: (own: MetricsReport) => Promise<MetricsReport[]>;
 }
 
 export interface App {
   /** Never rejects. */
   handle(request: Request): Promise<Reply>;
-  /** Builds the reply to a request that is refused before routing. */
+  /** Builds the reply for a request that is refused before routing. */
   refuse(request: Request, error: HoldfastError): Reply;
   /** Makes /readyz fail. */
   stop(): void;
@@ -81,14 +81,17 @@ export function createApp({ mounts, store, metrics, log, token, origins, peers }
     return { status: 200, body: { status: "ok" } };
   }
 
-  /** Tries the protocols of every mount that contains the path. `request.path` is relative to the mount meanwhile. */
+  /**
+   * Tries the protocols in every mount that contains the path. In the meantime, `request.path` is relative to the
+   * mount.
+   */
   async function routed(request: Request, path: string): Promise<Reply> {
     if (!methods.has(request.method)) throw notAllowed("the server", request.method, [...methods]);
     for (const mount of routes) {
       const rest = within(mount.prefix, path);
       if (rest === undefined) continue;
       const guarded = guardedIn(rest);
-      // The page holds no secrets and asks for the token itself. With another method, "/view" may be a tool.
+      // The page holds no secrets and asks for the token itself. With a different method, "/view" may be a tool.
       const isPage = guarded === "view" && request.method === "GET" && token === undefined;
       assertAllowed(request, guarded === "v1" || isPage);
       request.path = rest;
@@ -101,7 +104,7 @@ export function createApp({ mounts, store, metrics, log, token, origins, peers }
     throw new HoldfastError("not_found", `no route matches ${request.method} ${ellipsis(path, 200)}`);
   }
 
-  /** Lets the protocols of the mount decorate a reply that none of them made. */
+  /** Lets the mount's protocols add to a reply that none of them made. */
   function decorated(request: Request, path: string, reply: Reply): Reply {
     const mount = routes.find(({ prefix }) => within(prefix, path) !== undefined);
     if (!mount) return reply;
@@ -162,9 +165,9 @@ function within(prefix: string, path: string): string | undefined {
   return path[prefix.length] === "/" ? path.slice(prefix.length) : undefined;
 }
 
-/** Returns the guarded folder that contains the path ("v1" or "view"), also when the path is percent-encoded. */
+/** Returns the guarded folder that contains the path ("v1" or "view"), even if the path is percent-encoded. */
 function guardedIn(path: string): string | undefined {
-  // Most paths are tools, which need no further look.
+  // Most paths are tools, which need no further check.
   if (!/^\/[/%v]/i.test(path)) return undefined;
   let plain = path;
   if (path.includes("%")) {

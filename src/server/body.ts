@@ -4,7 +4,7 @@ import type { IncomingMessage } from "node:http";
 import { HoldfastError } from "../core/errors.ts";
 import type { Limits } from "./limits.ts";
 
-/** Tells whether a body follows the headers. */
+/** Returns whether a body follows the headers. */
 export function hasBody({ headers }: IncomingMessage): boolean {
   const length = headers["content-length"];
   return length === undefined ? headers["transfer-encoding"] !== undefined : length !== "0";
@@ -18,7 +18,7 @@ export function bodyFault({ headers }: IncomingMessage, limits: Limits): Holdfas
     return new HoldfastError("unsupported_media_type", message);
   }
   const type = headers["content-type"];
-  // A page can send a body without a type to another site, and the browser does not ask that site first.
+  // A page can send a body without a type to a different site, and the browser does not ask that site first.
   const isPage = headers.origin !== undefined || headers["sec-fetch-site"] !== undefined;
   if (type === undefined ? isPage : type !== "application/json" && !isJson(type)) {
     const message = "the content type is not JSON; send content-type: application/json";
@@ -27,7 +27,7 @@ export function bodyFault({ headers }: IncomingMessage, limits: Limits): Holdfas
   return Number(headers["content-length"] ?? 0) > limits.body ? tooLarge(limits) : undefined;
 }
 
-// Long values are refused first: many spaces would keep the expression busy for seconds.
+// Long values are refused first, because many spaces would keep the expression busy for seconds.
 const isJson = (type: string): boolean =>
   type.length < 200 &&
   /^\s*application\/(?:[\w.!#$&^-]+\+)?json\s*(?:;\s*charset\s*=\s*"?utf-?8"?\s*)?;?\s*$/i.test(type);
@@ -48,21 +48,22 @@ const quote = 34;
 const backslash = 92;
 const colon = 58;
 const comma = 44;
-/** Plain values in lists, such as the ids of tokens, cost a fifth of an object or a key. */
+/** Plain values in lists, such as token ids, cost a fifth of an object or a key. */
 const plainValues = 5;
-/** Further keys of one object cost five times as much to parse and to copy: V8 keeps them in a table. */
+/** Additional keys in one object cost five times as much to parse and to copy, because V8 keeps them in a table. */
 const [cheapKeys, tableKey] = [100, 5];
 
 /**
- * Gives a function that scans a body piece by piece, and returns the reason to refuse it. It scans bytes instead of the
- * parsed value: deep nesting can overflow the stack of any recursive check, and parsing many small values takes far longer.
+ * Returns a function that scans a body piece by piece, and returns the reason to refuse it. It scans bytes rather than
+ * the parsed value. Deep nesting can overflow the stack in any recursive check, and parsing many small values takes far
+ * longer.
  */
 export function createShapeCheck({ depth, values }: Limits): (bytes: Buffer) => string | undefined {
   const kept = { level: 0, count: 0, commas: 0, isText: false, isEscaped: false };
-  /** The keys so far of the open object on each level. */
+  /** The number of keys so far in the open object at each level. */
   const keys: number[] = [];
   return (bytes) => {
-    // Local variables are several times as fast.
+    // Local variables are several times faster.
     let { level, count, commas, isText, isEscaped } = kept;
     for (let at = 0; at < bytes.length; at++) {
       const code = bytes[at];

@@ -24,7 +24,8 @@ export interface Host {
   /** For example http://127.0.0.1:8080, without a trailing slash. */
   readonly url: string;
   /**
-   * Refuses new calls, finishes calls in flight, and resolves when everything is closed. A second close ends at once.
+   * Refuses new calls, finishes calls in flight, and resolves when everything is closed. A second close ends
+   * immediately.
    */
   close(): Promise<void>;
 }
@@ -34,11 +35,11 @@ interface Exchange {
   request: HostRequest;
   incoming: IncomingMessage;
   response: ServerResponse;
-  /** Tick of arrival; once there is a reply, the tick at which the reply was sent. */
+  /** The tick at which the request arrived. Once there is a reply, the tick at which the reply was sent. */
   since: number;
-  /** The body while it is arriving. The exchange takes no place among the requests in hand until it is complete. */
+  /** The body while it is arriving. Until it is complete, the exchange does not count among the active requests. */
   upload?: Upload | undefined;
-  /** True if it is counted among the requests in hand. */
+  /** True if it is counted among the active requests. */
   placed: boolean;
   /** True when the connection closes after this exchange. */
   last: boolean;
@@ -56,7 +57,7 @@ export async function listen(app: App, { host = "127.0.0.1", port, limits: given
     {
       keepAliveTimeout: limits.keepAlive,
       headersTimeout: limits.requestTimeout,
-      // Slow bodies get our own error within `requestTimeout`. Node's limit covers bodies that are discarded.
+      // Slow bodies get our own error within `requestTimeout`. Node's limit applies to bodies that are discarded.
       requestTimeout: limits.requestTimeout + 5_000,
       connectionsCheckingInterval: Math.min(1_000, Math.ceil(limits.requestTimeout / 4)),
       maxHeaderSize: limits.headers,
@@ -66,7 +67,7 @@ export async function listen(app: App, { host = "127.0.0.1", port, limits: given
     (incoming, response) => exchanges.begin(incoming, response),
   );
   server.on("clientError", exchanges.malformed);
-  // Node parses all requests that a connection has brought before it serves the next one, and may read many at once.
+  // Node parses all requests received on a connection before it serves the next connection, and may read many at once.
   const readInTurn = createTurns(connectionsPerTurn);
   server.on("connection", (socket) => {
     socket.pause();
@@ -89,7 +90,7 @@ export async function listen(app: App, { host = "127.0.0.1", port, limits: given
       }
       closing = true;
       app.stop();
-      // The close of the HTTP server would cut idle connections that a request is already travelling on.
+      // Closing the HTTP server would cut idle connections on which a request is already travelling.
       NetServer.prototype.close.call(server);
       exchanges.stop(() => {
         server.close(() => undefined);
@@ -115,17 +116,17 @@ function toUrl({ address, family, port }: AddressInfo): string {
   return `http://${family === "IPv6" ? `[${address}]` : address}:${port}`;
 }
 
-/** New connections that are read for the first time in one turn of the event loop. */
+/** Number of new connections that are first read in one turn of the event loop. */
 const connectionsPerTurn = 4;
-/** Pipelined requests that are served in one turn of the event loop. */
+/** Number of pipelined requests that are served in one turn of the event loop. */
 const pipelinedPerTurn = 4;
 
 const isProbe = (path: string): boolean => path === "/healthz" || path === "/readyz";
 
-/** Tracks the active exchanges of one server. */
+/** Tracks one server's active exchanges. */
 function serveExchanges(app: App, limits: Limits) {
   const { metrics } = app;
-  // An array: the last entry fills a gap. A Set would let its old hash tables keep dead exchanges in memory.
+  // An array, where the last entry fills a gap. A Set's old hash tables would keep dead exchanges in memory.
   const active: Exchange[] = [];
   let ticks = 0;
   let streams = 0;
@@ -136,20 +137,23 @@ function serveExchanges(app: App, limits: Limits) {
   const uploads = createUploads({ limits, tick, metrics });
   const serveInTurn = createTurns(pipelinedPerTurn);
   const readInTurn = createTurns(1);
-  /** The requests that wait for earlier ones on their connection, and whether its next bytes wait for their turn. */
+  /**
+   * The requests that wait for earlier ones on their connection, and whether the connection's next bytes wait for their
+   * turn.
+   */
   const lines = new WeakMap<Socket, { waiting: number; isPaused: boolean }>();
   metrics.places = limits.maxInflight;
 
-  // One interval for all exchanges: a timer per body would cost more than most bodies.
+  // One interval for all exchanges, because a timer per body would cost more than most bodies.
   const clock = setInterval(() => {
     ticks++;
     for (const exchange of Array.from(active)) {
-      // Node emits no close event for a reply that was queued behind another one on a broken connection.
+      // On a broken connection, Node emits no close event for a reply that was queued behind another one.
       const { socket } = exchange.incoming;
       if (socket.destroyed) ended(exchange);
       else if (exchange.endStream && !exchange.last && !exchange.response.writableNeedDrain) exchange.since = ticks;
       else if (exchange.reply && exchange.response.socket && ticks - exchange.since > timeoutTicks) {
-        // A client that does not read its reply or stream must not occupy a slot for ever.
+        // A client that does not read its reply or stream must not occupy a slot forever.
         socket.destroy();
       } else if (exchange.upload) {
         const fault = exchange.upload.tick();
@@ -160,7 +164,7 @@ function serveExchanges(app: App, limits: Limits) {
     }
   }, tick).unref();
 
-  /** Forgets a body that is complete, refused or lost. */
+  /** Drops a body that is complete, refused or lost. */
   function endUpload(exchange: Exchange): void {
     exchange.upload?.end();
     exchange.upload = undefined;
@@ -179,8 +183,8 @@ function serveExchanges(app: App, limits: Limits) {
   }
 
   /**
-   * Counts a pipelined request, whose reply gets the socket from Node when the earlier ones are sent. The next bytes of its
-   * connection are read in turn. False if too many requests wait.
+   * Counts a pipelined request. Node gives its reply the socket when the earlier replies are sent. The connection's
+   * next bytes are read in turn. Returns false if too many requests are waiting.
    */
   function joinLine(socket: Socket, response: ServerResponse): boolean {
     const line = lines.get(socket) ?? { waiting: 0, isPaused: false };
@@ -190,7 +194,7 @@ function serveExchanges(app: App, limits: Limits) {
     response.once("socket", () => line.waiting--);
     if (line.isPaused) return true;
     line.isPaused = true;
-    // Not at once: after this request Node starts to read again.
+    // Not immediately, because Node starts to read again after this request.
     setImmediate(() => {
       socket.pause();
       readInTurn(() => {
@@ -217,7 +221,7 @@ function serveExchanges(app: App, limits: Limits) {
       at: active.length,
     };
     active.push(exchange);
-    // Node detaches the socket after the last byte and after a broken connection. Only a broken one is destroyed.
+    // Node detaches the socket after the last byte and also when the connection breaks. Only a broken one is destroyed.
     response.on("close", () => ended(exchange, response.writableEnded && !response.socket && !socket.destroyed));
 
     const unmet = expects === "unknown" ? "the only supported Expect header is 100-continue" : undefined;
@@ -238,7 +242,7 @@ function serveExchanges(app: App, limits: Limits) {
     exchange.upload = uploads.begin(incoming, (fault, body) => {
       exchange.upload = undefined;
       if (fault) {
-        // A client that is told to come back later should not send the rest.
+        // A client that is told to come back later should not send the rest of its body.
         exchange.last ||= fault.code === "too_busy";
         return refuse(exchange, fault);
       }
@@ -250,7 +254,7 @@ function serveExchanges(app: App, limits: Limits) {
   const crowded = (): HoldfastError =>
     new HoldfastError("too_busy", `the server has ${limits.maxInflight} requests in progress; try again later`);
 
-  /** Serves a complete request, or a pipelined one when the earlier ones on its connection are answered. */
+  /** Serves a complete request. A pipelined one is served when the earlier requests on its connection are answered. */
   function handle(exchange: Exchange): void {
     if (exchange.response.socket) return serve(exchange);
     exchange.response.once("socket", () => serveInTurn(() => serve(exchange)));
@@ -266,7 +270,7 @@ function serveExchanges(app: App, limits: Limits) {
   }
 
   /**
-   * Sends the replies of one event-loop turn together. Sent one by one, each would wake its sleeping client, which
+   * Sends all replies from one event-loop turn together. If sent one by one, each would wake its sleeping client, which
    * costs more than the rest of a request.
    */
   function sendReady(): void {
@@ -319,13 +323,13 @@ function serveExchanges(app: App, limits: Limits) {
       heartbeat: limits.heartbeat,
       failed: (thrown) => app.log.error("a stream failed", thrown),
     });
-    // A stream stays open as long as its client wants, so it does not count as a request.
+    // A stream stays open as long as its client wants, so it is not counted as a request.
     leavePlace(exchange);
     metrics.streams++;
     streams++;
   }
 
-  /** Ends an exchange once: its reply was delivered, or cannot be. */
+  /** Ends an exchange once, when its reply was delivered or cannot be. */
   function ended(exchange: Exchange, delivered = false): void {
     if (exchange.at < 0) return;
     const filler = active.pop() as Exchange;

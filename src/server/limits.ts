@@ -1,29 +1,34 @@
-// The limits of the server: sizes, times and concurrency.
+// The server's limits on sizes, times and concurrency.
 import { invalidOption } from "../core/errors.ts";
 
 export interface Limits {
   /** Bytes per body. Default 4,194,304. */
   body: number;
-  /** Bytes of all headers of a request. Default 32,768. */
+  /** Total size of a request's headers in bytes. Default 32,768. */
   headers: number;
   /** Maximum nesting depth of a JSON body. Default 500. */
   depth: number;
   /**
-   * Objects, lists and keys in a JSON body: they cost time, however short they are. After the first 100 keys of an object, each
-   * counts as five. Default 100,000.
+   * Number of objects, lists and keys in a JSON body. They cost time, however short they are. After an object's first
+   * 100 keys, each one counts as five. Default 100,000.
    */
   values: number;
-  /** Bytes of all bodies that are still arriving. Default 134,217,728. */
+  /** Total size in bytes of all bodies that are still arriving. Default 134,217,728. */
   uploads: number;
   /** Bytes per second at which a body must arrive. Default 1,024. */
   uploadRate: number;
-  /** Milliseconds in which a request must arrive completely. Default 60,000. */
+  /** Milliseconds within which a request must arrive completely. Default 60,000. */
   requestTimeout: number;
-  /** Milliseconds after which the server closes an idle connection. Clients wait less, so they close first. Default 72,000. */
+  /**
+   * Milliseconds after which the server closes an idle connection. Clients wait less time, so they close first. Default
+   * 72,000.
+   */
   keepAlive: number;
-  /** Concurrent requests, and the same number of streams. Further ones get a 503. Default 1,000. */
+  /** Number of concurrent requests, and separately of streams. Additional ones get a 503. Default 1,000. */
   maxInflight: number;
-  /** Requests that may wait for earlier ones on their connection; with one more it is closed. Default 256. */
+  /**
+   * Number of requests that may wait for earlier ones on their connection. One more closes the connection. Default 256.
+   */
   pipelined: number;
   /** Milliseconds between the comments that keep a silent stream open. Default 15,000. */
   heartbeat: number;

@@ -29,7 +29,10 @@ export interface Log {
   request(entry: LoggedRequest): void;
   /** Logs a failure that does not belong to one request. */
   error(message: string, thrown?: unknown): void;
-  /** Logs an error of an author's code: the first of each place with its stack, then the 10th, the 100th, and so on. */
+  /**
+   * Logs an error in an author's code. The first at each place is logged with its stack trace, then the 10th, the
+   * 100th, and so on.
+   */
   thrown(error: Thrown, session: string): void;
 }
 
@@ -41,7 +44,7 @@ export function createLog({ what = "failures", slow = 1_000, destination }: LogO
   const lines = pino(options, destination ?? pino.destination({ dest: 2, sync: true }));
   // A flood of too_busy refusals must not flood the log: at most one line per second.
   let busySince = 0;
-  /** How often each place of an author's code has thrown. */
+  /** How often each place in an author's code has thrown. */
   const seen = new Map<string, number>();
   const isFlood = (thrown: unknown): boolean => {
     if (!isHoldfastError(thrown) || thrown.code !== "too_busy") return false;
@@ -52,14 +55,14 @@ export function createLog({ what = "failures", slow = 1_000, destination }: LogO
   };
   return {
     request({ method, path, status, ms, session, call, rollout, thrown }) {
-      // A failed row of the gym protocol is answered with 200, also when the store failed.
+      // In the gym protocol, a failed row is answered with 200, even if the store failed.
       const failed = status >= 500 || (isHoldfastError(thrown) && thrown.code.startsWith("store_"));
       const isSlow = ms > slow;
       if (what === "none" || (what === "failures" && !failed && !isSlow)) return;
       if (what === "failures" && isFlood(thrown)) return;
       const entry = {
         method: cut(method),
-        // The path of an MCP client holds the token of its session.
+        // An MCP client's path contains its session's token.
         path: cut(path.replace(/\/s\/[^/]+\/mcp/, "/s/…/mcp")),
         status,
         ms: Math.round(ms * 10) / 10,
@@ -91,7 +94,7 @@ export function createLog({ what = "failures", slow = 1_000, destination }: LogO
 const cut = <Text extends string | undefined>(text: Text): Text | string =>
   text !== undefined && text.length > longestText ? `${text.slice(0, longestText)}…` : text;
 
-/** Returns code and message of an error. Foreign errors include their stack, because they point at a bug. */
+/** Returns an error's code and message. Foreign errors include their stack trace, because they indicate a bug. */
 function described(thrown: unknown, failed: boolean): Record<string, unknown> | undefined {
   if (thrown === undefined) return undefined;
   const message = cut(messageOf(thrown));

@@ -12,7 +12,7 @@ export interface Spread {
   sum: number;
 }
 
-/** Counters of one tool. */
+/** One tool's counters. */
 export interface ToolCounts {
   /** By outcome: "ok" or an error code. */
   outcomes: Map<string, number>;
@@ -20,7 +20,7 @@ export interface ToolCounts {
 }
 
 export interface Metrics {
-  /** Requests being handled, and how many may be. */
+  /** Number of requests being handled, and the maximum. */
   inflight: number;
   places: number;
   /** Requests whose body is still arriving. */
@@ -34,29 +34,29 @@ export interface Metrics {
   readonly opened: Map<string, number>;
   /** By environment and reason. */
   readonly closed: Map<string, Map<string, number>>;
-  /** By environment: hits and misses of the session cache. */
+  /** Session cache hits and misses, by environment. */
   readonly caches: Map<string, Sessions["cache"]>;
   /** Counters of the store. */
   readonly store: StoreCounts;
-  /** Returns the metrics as JSON, for another process to add to its own. */
+  /** Returns the metrics as JSON, for a different process to add to its own. */
   report(): Promise<MetricsReport>;
-  /** Returns the metrics in the text format of Prometheus, including the reports of other processes. */
+  /** Returns the metrics in Prometheus's text format, including other processes' reports. */
   text(others?: MetricsReport[]): Promise<string>;
   readonly contentType: string;
 }
 
-/** All metrics of a process, as JSON. */
+/** All of a process's metrics, as JSON. */
 export type MetricsReport = object[];
 
 export interface StoreCounts {
   commitSeconds: Spread;
   conflicts: number;
   duplicates: number;
-  /** Bytes of written entries and snapshots. */
+  /** Bytes written in entries and snapshots. */
   bytes: number;
   /** By error code. */
   errors: Map<string, number>;
-  /** Counts the open sessions of an environment. */
+  /** Counts an environment's open sessions. */
   count?: (environment: string) => Promise<number>;
 }
 
@@ -155,7 +155,7 @@ async function buildRegistry(
     }),
   );
 
-  // Processes that share a store report the same number, so "max" avoids adding it up.
+  // Processes that share a store report the same number, so "max" avoids adding them up.
   gauge("sessions_open", "Sessions in the store that have not ended.", open.flat(), "max");
   counter(
     "sessions_opened_total",
@@ -213,15 +213,15 @@ async function buildRegistry(
   gauge("requests_arriving", "HTTP requests whose body is still arriving.", [[{}, metrics.arriving]]);
   gauge("streams_open", "Streams of events being sent.", [[{}, metrics.streams]]);
   gauge("process_resident_bytes", "Memory of the process.", [[{}, process.memoryUsage.rss()]]);
-  // Covers the time since the last read. The sampler measures from one timer tick to the next, so subtract the
-  // interval.
+  // Covers the time since the last read. The sampler measures from one timer tick to the next, so the interval is
+  // subtracted.
   const lag = Math.max(0, delays.percentile(99) / 1e9 - resolution / 1000) || 0;
   delays.reset();
   gauge("event_loop_lag_seconds", "Delay of the event loop, 99th percentile.", [[{}, lag]], "max");
   return registry;
 }
 
-/** A histogram with counts from elsewhere; prom-client's own accepts only one sample at a time. */
+/** A histogram with counts from elsewhere. prom-client's own histogram accepts only one sample at a time. */
 class Spreads extends Histogram {
   readonly #spreads: { labels: Record<string, string>; seconds: Spread }[];
   readonly #name: string;

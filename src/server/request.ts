@@ -45,7 +45,7 @@ export class HostRequest implements Request {
     return this.#gone;
   }
 
-  /** Calls back at once if the client has already disconnected. */
+  /** Calls back immediately if the client has already disconnected. */
   set gone(gone: Request["gone"]) {
     this.#gone = gone;
     if (this.#left) gone?.();
@@ -77,7 +77,7 @@ function hasFault(text: string): boolean {
   }
 }
 
-/** Returns path and query. A request sent to a proxy has the scheme and host before them. */
+/** Returns the path and query. A request sent to a proxy has the scheme and host before them. */
 function parseTarget(url: string): string {
   if (url[0] === "/") return url;
   const [, rest] = /^https?:\/\/[^/?#]*(.*)$/i.exec(url) ?? [];
@@ -95,7 +95,7 @@ export function hostFault({ headers, httpVersionMinor, rawHeaders }: IncomingMes
   if (headers.host === undefined) {
     return httpVersionMinor === 1 ? "an HTTP/1.1 request must have a Host header" : undefined;
   }
-  // Node keeps the first of two. Another server on the way may go by the second.
+  // If a header occurs twice, Node keeps the first. A different server on the way may use the second.
   let hosts = 0;
   for (let at = 0; at < rawHeaders.length; at += 2) {
     const name = rawHeaders[at] ?? "";

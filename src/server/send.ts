@@ -3,8 +3,8 @@ import { STATUS_CODES, type ServerResponse } from "node:http";
 import type { Reply } from "../core/protocol.ts";
 
 /**
- * Writes a reply that is not a stream. Throws before the first byte if the reply cannot be serialized. `keepAlive` is how long
- * the connection stays open afterwards, in milliseconds; 0 closes it.
+ * Writes a reply that is not a stream. Throws before the first byte if the reply cannot be serialized. `keepAlive` is
+ * how long the connection stays open afterwards, in milliseconds; 0 closes it.
  */
 export function sendWhole(response: ServerResponse, reply: Reply, keepAlive: number): void {
   const last = keepAlive === 0;
@@ -18,11 +18,11 @@ export function sendWhole(response: ServerResponse, reply: Reply, keepAlive: num
   const isPlain = shouldKeepAlive && !last && req.httpVersionMinor === 1 && req.method !== "HEAD";
   if (text !== undefined && socket && isPlain && !response.headersSent && "_headerSent" in response) {
     const head = plainHead(status, headers, keepAlive);
-    // Node would validate and join the headers one by one, and cork, buffer and flush: a tenth of a request. The two fields,
-    // which middleware relies on too, tell it that the head has left.
+    // Node would validate and join the headers one by one, and cork, buffer and flush, which costs a tenth of a
+    // request. The two fields tell Node that the head has been sent. Middleware relies on them too.
     if (head !== undefined) {
       Object.assign(response, { _header: head, _headerSent: true });
-      // It ends once the system has taken the bytes: until then the answer may still be lost.
+      // The reply ends once the operating system has taken the bytes. Until then the answer may still be lost.
       socket.write(head + text, length === text.length ? "latin1" : "utf8", () => response.end());
       return;
     }
@@ -34,7 +34,10 @@ export function sendWhole(response: ServerResponse, reply: Reply, keepAlive: num
 let second = 0;
 let date = "";
 
-/** Joins the head of a reply on a connection that stays open. Undefined if it has characters that headers may not have. */
+/**
+ * Joins a reply's head for a connection that stays open. Returns undefined if it has characters that are not allowed in
+ * headers.
+ */
 function plainHead(status: number, headers: readonly string[], keepAlive: number): string | undefined {
   const now = Math.floor(Date.now() / 1000);
   if (now !== second) {
@@ -94,7 +97,7 @@ export function sendStream(
   response.on("drain", () => wake?.());
 
   const iterator = reply.stream[Symbol.asyncIterator]();
-  /** Returns the next event; undefined at the end, or when the stream was ended meanwhile. */
+  /** Returns the next event; undefined at the end, or if the stream was ended in the meantime. */
   const next = (): Promise<IteratorResult<string> | undefined> =>
     new Promise((resolve, reject) => {
       wake = () => ended && resolve(undefined);
@@ -112,13 +115,13 @@ export function sendStream(
   void pump()
     .catch((thrown: unknown) => {
       failed(thrown);
-      // Cut the connection instead of ending it: a client must not mistake a part for the whole.
+      // Cuts the connection rather than ending it, because a client must not mistake a part for the whole.
       response.destroy();
     })
     .finally(() => {
       clearInterval(comments);
       response.end();
-      // Not awaited: a stream that waits for an event returns only after that event.
+      // Not awaited, because a stream that is waiting for an event returns only after that event.
       if (ended) void Promise.resolve(iterator.return?.()).catch(failed);
     });
   return end;

@@ -54,7 +54,7 @@ export interface ServeOptions {
   port: number;
   /** Milliseconds without a call after which a session ends. Default: never. */
   idle?: number | undefined;
-  /** Milliseconds after which other servers continue a turn whose server is silent. Default 15,000. */
+  /** Milliseconds of silence after which other servers may continue a server's turn. Default 15,000. */
   lease?: number | undefined;
   /** Maximum open sessions per environment and agent; the longest idle sessions are ended first. Default: unlimited. */
   maxSessions?: number | undefined;
@@ -69,7 +69,7 @@ export interface ServeOptions {
    * store.
    */
   secret?: string | undefined;
-  /** Limits of requests. The defaults are in docs/operations.md. */
+  /** Limits for requests. The defaults are in docs/operations.md. */
   limits?: Partial<Limits>;
   /** Runners by environment name, for rows posted to /run. Default: none, and /run is not served. */
   runners?: ReadonlyMap<string, Runner> | undefined;
@@ -80,7 +80,7 @@ export interface ServeOptions {
    * there.
    */
   models?: OfferedModels | undefined;
-  /** For a process that shares its port: collects the metrics of the other processes, for /metrics. */
+  /** For a process that shares its port: collects the other processes' metrics, for /metrics. */
   peers?: ((own: MetricsReport) => Promise<MetricsReport[]>) | undefined;
   /** Collections to show in the viewer. With at least one, an environment is optional. */
   collections?: readonly Collection[] | undefined;
@@ -88,7 +88,7 @@ export interface ServeOptions {
   training?: readonly string[] | undefined;
   /** Environments known only by name: their sessions can be read but not called. */
   bare?: ReadonlySet<string> | undefined;
-  /** Traces requests, calls and rollouts. The caller starts and stops it, and makes it trace the store. */
+  /** Traces requests, calls and rollouts. The caller starts and stops it, and uses it to trace the store. */
   telemetry?: Telemetry | undefined;
 }
 
@@ -102,11 +102,13 @@ export interface Runner {
 }
 
 export interface ServedRollouts {
-  /** Maximum number of episodes at once, of all requests together. */
+  /** Maximum number of episodes at once, for all requests together. */
   places: number;
-  /** URLs of models that requests may name, beside those on this machine. Default: none. */
+  /** URLs of models that requests may name, besides models on this machine. Default: none. */
   models?: readonly string[] | undefined;
-  /** By environment name: the folder, file or package with its tasks and its solution. Default: requests bring tasks. */
+  /**
+   * By environment name: the folder, file or package with its tasks and its solution. Default: requests bring tasks.
+   */
   targets?: ReadonlyMap<string, string> | undefined;
   /** By environment name: plays rollouts elsewhere, for example on a queue. Default: in this process. */
   players?: ReadonlyMap<string, PlayerFor> | undefined;
@@ -117,14 +119,14 @@ export interface Serving {
   report(): Promise<MetricsReport>;
   /** For example http://127.0.0.1:8080. */
   readonly url: string;
-  /** Refuses new calls and finishes calls in flight. A second close ends at once. The store stays open. */
+  /** Refuses new calls and finishes calls in flight. A second close ends immediately. The store stays open. */
   close(): Promise<void>;
 }
 
-/** Milliseconds that running calls and runs have at a close before they are cancelled. */
+/** Milliseconds that running calls and runs have to finish at a close before they are cancelled. */
 const closeGrace = 60_000;
 
-/** App name of the conversations of rollouts, both played here and collected into the same store. */
+/** The app name for rollouts' conversations, whether played here or collected into the same store. */
 const rolloutsApp = "rollouts";
 
 /**
@@ -149,7 +151,7 @@ export async function serve(options: ServeOptions): Promise<Serving> {
     const two = twice < environments.length ? "two environments" : "two agents, or an agent and an environment,";
     throw invalidOption(`${two} are called ${served[twice]?.name}`);
   }
-  // The tools of the root environment are paths too.
+  // The root environment's tools are paths too.
   const first = environments.find(({ name }) => name === root);
   const taken = served.find(({ name }) => isReservedPath(name) || first?.definitions.has(name));
   if (taken) {
@@ -216,7 +218,7 @@ export async function serve(options: ServeOptions): Promise<Serving> {
   const version = packageVersion();
   const mounts: Mount[] = engines.map((sessions, at) => {
     const { name } = sessions.environment;
-    // Bare environments have no tools.
+    // Environments known only by name have no tools.
     const bindings = bare.has(name) ? undefined : createBindings(name, tokens);
     return {
       prefix: `/${name}`,

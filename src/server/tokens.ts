@@ -15,8 +15,8 @@ const purpose = "holdfast session token\n";
 const signatureLength = 43;
 
 /**
- * Signs with the first key and accepts signatures of any key. A token is the value and its HMAC-SHA256, both in
- * base64url. Recent tokens are cached, so a request of a known session needs no HMAC.
+ * Signs with the first key and accepts signatures made with any key. A token is the value and its HMAC-SHA256, both in
+ * base64url. Recent tokens are cached, so a known session's request needs no HMAC.
  */
 export function createTokens(keys: string[]): Tokens {
   const [first] = keys;
@@ -76,7 +76,7 @@ function recent(): { get(key: string): string | undefined; set(key: string, valu
   };
 }
 
-/** Parses the keys of `HOLDFAST_SECRET=new,old`. */
+/** Parses the keys in `HOLDFAST_SECRET=new,old`. */
 export function keysFromSecret(secret: string): string[] {
   const keys = secret.split(",").map((key) => key.trim());
   if (keys.some((key) => key.length < shortestSecret)) {
@@ -97,7 +97,7 @@ export async function keysFromStore(store: Store): Promise<string[]> {
     entries: [{ body: JSON.stringify({ key: randomBytes(32).toString("base64url") }), at: now }],
     heading: { environment: keysLog, opened: now },
   });
-  // Our key, or the key of a process that was faster.
+  // Either our key, or the key from a process that was first.
   const stored = await storedKey(store);
   if (stored === undefined)
     throw new HoldfastError("store_failed", "the store confirmed the key of the session tokens and then lost it");

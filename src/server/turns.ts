@@ -1,14 +1,14 @@
 // createTurns(): spreads work over turns of the event loop, so that other requests are served in between.
 
-/** Milliseconds that a turn may take before the next one waits as long as it took, and before it waits longer. */
+/** Milliseconds that a turn may take before the next turn waits for the same time, and before it waits longer. */
 const [shortTurn, longTurn] = [1, 20];
 
-/** Queues work. Of all work that waits, that with the highest priority is done first; by default it is 0. */
+/** Queues work. Among waiting work, the highest priority runs first. Default priority: 0. */
 export type InTurn = (work: () => void, priority?: number) => void;
 
 /**
- * Gives a function that queues work. Each turn of the event loop does at most `most` pieces of it. After a turn that took
- * longer than 1 ms, the event loop is left to others for as long; after one of 20 n ms, for n times as long.
+ * Returns a function that queues work. Each turn of the event loop does at most `most` pieces of it. After a turn
+ * longer than 1 ms, the event loop is left to others for the same time. After a turn of 20 n ms, for n times as long.
  */
 export function createTurns(most: number): InTurn {
   const waiting: { next: () => void; priority: number }[] = [];

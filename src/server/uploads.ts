@@ -1,4 +1,5 @@
-// createUploads(): reads request bodies. Large and slow ones are read and parsed in turns, and leave the event loop to others.
+// createUploads(): reads request bodies. Large and slow ones are read and parsed in turns, so that the event loop stays
+// free.
 import type { IncomingMessage } from "node:http";
 import { HoldfastError, messageOf } from "../core/errors.ts";
 import { createShapeCheck, parseBody, tooLarge } from "./body.ts";
@@ -7,12 +8,12 @@ import { createTurns } from "./turns.ts";
 
 /** Bytes above which a body takes turns with other large ones. */
 const largeBody = 65_536;
-/** Large bodies that are read in one turn of the event loop, each by about 64 KB. */
+/** Number of large bodies that are read in one turn of the event loop, about 64 KB each. */
 const readsPerTurn = 4;
 /** After this many small reads, a body is read once per tick. */
 const mostSmallReads = 16;
 const smallRead = 1_024;
-/** Milliseconds between two checks of the rate of a body. */
+/** Milliseconds between two checks of a body's rate. */
 const rateWindow = 5_000;
 
 /** A body, from its headers until it is parsed or refused. */
@@ -39,7 +40,10 @@ export function createUploads({ limits, tick, metrics }: UploadsOptions) {
   // Bytes of all bodies that are not parsed yet.
   let held = 0;
 
-  /** Reads on when it is its turn, the most complete body first: so few of them are in memory at once. */
+  /**
+   * Continues reading when it is this body's turn. The most complete body is first, so that few of them are in memory
+   * at once.
+   */
   function takeTurn(incoming: IncomingMessage, size: number, onTurn?: () => void): void {
     incoming.pause();
     readInTurn(() => {
@@ -50,8 +54,8 @@ export function createUploads({ limits, tick, metrics }: UploadsOptions) {
 
   return {
     /**
-     * Reads a body and calls `done` once, or never if it is ended first. The rest of a refused body is read and discarded, so
-     * the connection can carry the next request.
+     * Reads a body and calls `done` once, or never if it is ended first. The rest of a refused body is read and
+     * discarded, so the connection can carry the next request.
      */
     begin(incoming: IncomingMessage, done: (fault: HoldfastError | undefined, body?: unknown) => void): Upload {
       const { socket } = incoming;
@@ -106,13 +110,13 @@ export function createUploads({ limits, tick, metrics }: UploadsOptions) {
         return fault === undefined ? undefined : unreadable(fault);
       }
 
-      /** Lets bytes that arrive one by one wait in the system, which hands them over together. */
+      /** Lets bytes that arrive one by one wait in the operating system, which then delivers them together. */
       function slowDown(): void {
         const before = bytesRead;
         bytesRead = socket.bytesRead;
         if (bytesRead === before || bytesRead - before > smallRead) return;
         isPaused = true;
-        // Not at once: after this piece Node starts to read again.
+        // Not immediately, because Node starts to read again after this piece.
         setImmediate(() => void (isPaused && socket.pause()));
       }
 
@@ -149,7 +153,7 @@ export function createUploads({ limits, tick, metrics }: UploadsOptions) {
         tick() {
           if (isPaused) socket.resume();
           isPaused = false;
-          // A body that waits for others to be read is not slow.
+          // A body that is waiting for others to be read does not count as slow.
           if (state !== "reading" || isWaiting) return undefined;
           if (++age > timeoutTicks) return tooSlow(`the body did not arrive within ${limits.requestTimeout} ms`);
           if (age - checked.age < rateTicks) return undefined;
@@ -162,7 +166,7 @@ export function createUploads({ limits, tick, metrics }: UploadsOptions) {
         },
       };
     },
-    /** Discards a body that was refused by its headers. */
+    /** Discards a body that was refused because of its headers. */
     discard(incoming: IncomingMessage): void {
       incoming.on("data", () => takeTurn(incoming, 0));
     },

@@ -5,7 +5,7 @@ import { fileURLToPath } from "node:url";
 import { HoldfastError } from "../core/errors.ts";
 import type { Protocol, Reply } from "../core/protocol.ts";
 
-/** The build folder of the page; the same from src and from dist. */
+/** The page's build folder. The path is the same from src and from dist. */
 export const viewerFolder = fileURLToPath(new URL("../../dist/viewer", import.meta.url));
 
 const types: { [ending: string]: string } = {
@@ -16,7 +16,8 @@ const types: { [ending: string]: string } = {
 };
 
 /**
- * The page shows text written by models. If a browser mistook some for code, it must neither run nor reach the network.
+ * The page shows text written by models. If a browser mistook some text for code, that code must neither run nor reach
+ * the network.
  */
 const policy = [
   "default-src 'none'",
@@ -41,7 +42,7 @@ export function viewerFiles(folder: string): Protocol {
   async function replyTo(path: string): Promise<Reply> {
     if (path === "/view") return { status: 302, headers: { ...headers, location: "/view/" } };
     const name = path.slice("/view/".length) || "index.html";
-    // Allow one plain file name, nothing that could leave the folder.
+    // Allows only a plain file name, so that nothing can leave the folder.
     const [, ending = ""] = /^[a-z0-9][a-z0-9_-]*\.([a-z]+)$/i.exec(name) ?? [];
     const type = Object.hasOwn(types, ending) ? types[ending] : undefined;
     const text = type === undefined ? undefined : await textIn(join(folder, name));
@@ -52,7 +53,7 @@ export function viewerFiles(folder: string): Protocol {
 
   return {
     name: "viewer",
-    // With another method, "/view" may be a tool.
+    // With a different method, "/view" may be a tool.
     handle: ({ method, path }) =>
       method === "GET" && (path === "/view" || path.startsWith("/view/")) ? replyTo(path) : undefined,
   };

@@ -1,5 +1,5 @@
-// Runs several server processes behind one port. A supervisor starts workers that share a store and do not know each
-// other. Any worker can serve any session.
+// Runs several server processes behind one port. A supervisor starts workers that share a store and do not know about
+// each other. Any worker can serve any session.
 import cluster, { type Worker } from "node:cluster";
 import { createServer, type AddressInfo } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
@@ -8,7 +8,7 @@ import type { Serving } from "./serve.ts";
 import type { MetricsReport } from "./metrics.ts";
 
 /**
- * A message from a worker. `url`: it serves. `asking`: it wants the reports of its peers. `about`: it answers the
+ * A message from a worker. `url`: it is serving. `asking`: it requests its peers' reports. `about`: it answers the
  * supervisor.
  */
 interface WorkerMessage {
@@ -18,7 +18,10 @@ interface WorkerMessage {
   report?: MetricsReport;
 }
 
-/** A message to a worker. `about`: the supervisor wants a report. `asking`: the reports of its peers, as requested. */
+/**
+ * A message to a worker. `about`: the supervisor requests a report. `asking`: the peers' reports that the worker
+ * requested.
+ */
 interface SupervisorMessage {
   about?: number;
   asking?: number;
@@ -36,10 +39,10 @@ interface SupervisorOptions {
 /** Milliseconds before a worker that failed to start is started again. */
 const restartDelay = 1_000;
 
-/** Milliseconds that the supervisor waits for the report of a worker. */
+/** Milliseconds that the supervisor waits for a worker's report. */
 const reportTimeout = 1_000;
 
-/** The usual reason of SIGBUS, which no program can catch. */
+/** The usual reason for SIGBUS, which no program can catch. */
 const busError = "a file in use was truncated, such as the -shm file of a SQLite store";
 
 /** Starts the workers, restarts workers that die, and stops them all on a signal. */
@@ -53,8 +56,8 @@ export async function superviseWorkers({
   // Chosen here, so that a restarted worker listens on the same port.
   const port = wanted === 0 ? await freePort(host) : wanted;
   const alive = new Set<Worker>();
-  // Workers accept connections themselves. A connection handed over to a worker that just died would stay open without
-  // an answer.
+  // Workers accept connections themselves. If a connection were handed over to a worker that just died, it would stay
+  // open without an answer.
   cluster.schedulingPolicy = cluster.SCHED_NONE;
   let stopping = false;
   /** Workers that have announced their URL. */
@@ -77,7 +80,7 @@ export async function superviseWorkers({
           listening = true;
           serving.add(worker);
           resolve(message.url);
-          // A worker that was just starting has missed the first request to stop.
+          // A worker that was just starting missed the first request to stop.
           if (stopping) worker.send("stop");
         } else if (message.asking !== undefined) void gather(worker, message.asking, message.report);
         else if (message.about !== undefined && message.report) {
@@ -100,8 +103,8 @@ export async function superviseWorkers({
   }
 
   /**
-   * Collects reports from all other workers and sends them to the asking one. A silent or dead worker counts with its
-   * last report, so counters never decrease.
+   * Collects reports from all other workers and sends them to the worker that asked. For a silent or dead worker, its
+   * last report is used, so that counters never decrease.
    */
   async function gather(asker: Worker, asking: number, own: MetricsReport | undefined): Promise<void> {
     if (own) reports.set(asker.id, own);
@@ -152,7 +155,7 @@ export async function followSupervisor(opening: Promise<Serving>): Promise<void>
   let stopping: Promise<void> | undefined;
   let isServing = false;
   const stop = (): void => {
-    // It serves no request yet, and waiting for its store may take long.
+    // It is not serving requests yet, and waiting for its store may take long.
     if (!isServing) process.exit(0);
     stopping ??= opening
       .then((serving) => serving.close())

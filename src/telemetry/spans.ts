@@ -23,7 +23,7 @@ interface Traced<T> {
 
 export interface Spans {
   readonly api: Api;
-  /** Tells whether a span is active. */
+  /** Returns whether a span is active. */
   isWithin(): boolean;
   /** The environment of the active context. */
   environment(): string | undefined;

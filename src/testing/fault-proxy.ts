@@ -4,9 +4,9 @@ import { connect, createServer, type AddressInfo, type Socket } from "node:net";
 import { between, chance, pick, randomStream } from "../core/random.ts";
 
 /**
- * `delayed`: a piece of traffic waits, and later pieces wait behind it. `split`: it arrives in two pieces. `cutBefore`: the
- * connection ends before it. `cutAfter`: the connection ends after it. `silent`: from this piece on, one
- * direction of the connection is lost. Bytes are never changed, reordered or duplicated: TCP does not do that either.
+ * `delayed`: a piece of traffic waits, and later pieces wait behind it. `split`: it arrives in two pieces. `cutBefore`:
+ * the connection ends before it. `cutAfter`: the connection ends after it. `silent`: from this piece on, one direction
+ * of the connection is lost. Bytes are never changed, reordered or duplicated: TCP does not do that either.
  */
 export type ProxyFault = "delayed" | "split" | "cutBefore" | "cutAfter" | "silent";
 

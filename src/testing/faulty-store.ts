@@ -5,9 +5,9 @@ import { between, chance, pick, randomStream } from "../core/random.ts";
 import type { Store } from "../core/store.ts";
 
 /**
- * `refused`: the verb fails and does nothing. `unanswered`: it is done, and its answer is lost. `slow`: it is done later.
- * `late`: it is done at once and answered later. `twice`: it is done twice and answered once. `overdue`: it fails, and is
- * done a moment later.
+ * `refused`: the verb fails and does nothing. `unanswered`: it is done, and its answer is lost. `slow`: it is done
+ * later. `late`: it is done at once and answered later. `twice`: it is done twice and answered once. `overdue`: it
+ * fails, and is done a moment later.
  */
 export type StoreFault = "refused" | "unanswered" | "slow" | "late" | "twice" | "overdue";
 

@@ -111,7 +111,7 @@ export function refuseName(name: string): void {
   }
 }
 
-/** Tells whether the folder is missing. A folder with files is refused. */
+/** Returns whether the folder is missing. A folder with files is refused. */
 async function refuseFull(folder: string, name: string): Promise<boolean> {
   try {
     const [first] = await readdir(folder);

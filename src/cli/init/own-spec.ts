@@ -14,8 +14,8 @@ interface Manifest {
 }
 
 /**
- * Returns the dependency that installs this Holdfast in `folder`: a version for the registry, a path for a checkout or a
- * tarball, the address for anything else.
+ * Returns the dependency that installs this Holdfast in `folder`: a version for the registry, a path for a checkout or
+ * a tarball, the address for anything else.
  */
 export function ownSpec(folder: string, own = ownFolder): string {
   const toPath = (path: string): string => `file:${relative(resolve(folder), path).split(sep).join("/")}`;

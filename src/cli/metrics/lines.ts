@@ -72,8 +72,8 @@ export function statisticLines({ agent_metrics, pass_metrics }: CollectionMetric
 }
 
 /**
- * Selects k = 1, 2, 4 and so on, and the largest: 64 lines would tell no more. Of one rollout, the best and the worst are
- * the mean. Metrics of verify come last.
+ * Selects k = 1, 2, 4 and so on, and the largest: 64 lines would tell no more. Of one rollout, the best and the worst
+ * are the mean. Metrics of verify come last.
  */
 function chosen(estimates: Estimate[]): Estimate[] {
   const toK = ({ name }: Estimate): number => Number(/@(\d+)\//.exec(name)?.[1] ?? 0);

@@ -107,7 +107,7 @@ const shortened = (text: string): string => ellipsis(text, longestText).replaceA
 const failureText = ({ code, message }: NonNullable<EventOf<"tools.answered">["failed"]>[number]): string =>
   ` failed: ${code}: ${shortened(message)}`;
 
-/** Tells whether an agent runs as a tool: its words are the result of a call. */
+/** Returns whether an agent runs as a tool: its words are the result of a call. */
 const isOfTool = (path: string): boolean => path.includes("#");
 
 /** Returns the speaker and the text of an event, if it has any. */

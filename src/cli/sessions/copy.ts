@@ -71,7 +71,7 @@ const advice: Record<CopyProblem["fate"], string> = {
 function inWords({ copied, equal, entries, problems }: CopySummary): string {
   const lines = [
     `copied ${counted(copied, "log")} and found ${equal} there already, all compared by digest`,
-    // Includes entries of logs that changed meanwhile, which do not count as copied.
+    // Includes entries of logs that changed in the meantime, which do not count as copied.
     `wrote ${counted(entries, "entry", "entries")}`,
   ];
   for (const [fate, what] of Object.entries(advice)) {

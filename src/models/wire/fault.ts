@@ -53,7 +53,8 @@ interface Complaint {
 
 export function complaintIn(body: unknown): Complaint | undefined {
   if (!isFields(body)) return undefined;
-  // {"error": {…}} of OpenAI and Anthropic, {"error": "…"} of Ollama, {"object": "error", …} of vLLM, {"detail": …} of FastAPI.
+  // {"error": {…}} of OpenAI and Anthropic, {"error": "…"} of Ollama, {"object": "error", …} of vLLM, {"detail": …} of
+  // FastAPI.
   if (isFields(body["error"])) return toComplaint(body["error"]);
   if (typeof body["error"] === "string" && body["error"] !== "") return { message: body["error"], reasons: [] };
   if (body["object"] === "error" || body["type"] === "error") return toComplaint(body);

@@ -1,13 +1,13 @@
-// createAggregateReply(): answers /aggregate_metrics, one request after the other.
+// createAggregateReply(): answers /aggregate_metrics, one request after another.
 import { HoldfastError } from "../../core/errors.ts";
 import type { Reply } from "../../core/protocol.ts";
 import { createKeyedQueue } from "../../io/keyed-queue.ts";
 import { doInPieces, stringifySteps } from "../../io/pace.ts";
 
-/** Requests in memory at once. Rows and replies are large, and the route needs no token. */
+/** Maximum number of requests in memory at once. Rows and replies are large, and the route needs no token. */
 const most = 16;
 
-/** Returns a function that replies with the metrics of the rows in a body. */
+/** Returns a function that replies with metrics for the rows in a body. */
 export function createAggregateReply(aggregate: (rows: unknown) => Promise<object>): (body: unknown) => Promise<Reply> {
   let count = 0;
   const inTurn = createKeyedQueue();

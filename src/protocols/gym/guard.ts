@@ -1,13 +1,13 @@
-// gymGuard(): keeps tool names of a model away from the other protocols of a server.
+// gymGuard(): keeps tool names that a model makes up away from a server's other protocols.
 import { HoldfastError } from "../../core/errors.ts";
 import { errorReply, type Protocol, type Tokens } from "../../core/protocol.ts";
 import { ellipsis } from "../../core/ellipsis.ts";
 import { keptCookie, parseCookie } from "../http/cookie.ts";
 
 /**
- * Refuses a POST to `/v1` or `/run` that carries the cookie of a gym session. Agents of this protocol post any tool name
- * that their model makes up, `v1/sessions/ID/rewind` included, with that cookie. The clients of `/v1` and `/run` have no
- * such cookie, except a browser, which says by `sec-fetch-site` what it is.
+ * Refuses a POST to `/v1` or `/run` that carries a gym session's cookie. This protocol's agents post any tool name that
+ * their model makes up, even `v1/sessions/ID/rewind`, with that cookie. Clients of `/v1` and `/run` have no such
+ * cookie, except a browser, which identifies itself with `sec-fetch-site`.
  */
 export function gymGuard(tokens: Tokens): Protocol {
   return {
@@ -19,14 +19,14 @@ export function gymGuard(tokens: Tokens): Protocol {
       const cookie = tool === undefined ? undefined : findCookie(headers["cookie"], tokens);
       if (tool === undefined || cookie === undefined) return undefined;
       const reply = errorReply(new HoldfastError("unknown_tool", `there is no tool "${ellipsis(tool, 100)}"`));
-      // Agents keep only the cookies of the last reply.
+      // Agents keep only the last reply's cookies.
       reply.headers = { ...reply.headers, "set-cookie": keptCookie(cookie) };
       return Promise.resolve(reply);
     },
   };
 }
 
-/** Returns the first valid cookie of a gym session, with its name. */
+/** Returns the first valid gym session cookie, with its name. */
 function findCookie(header: string, tokens: Tokens): string | undefined {
   for (const [pair, value = ""] of header.matchAll(/\bholdfast_\w+="?([\w.-]+)"?/g)) {
     if (tokens.check(parseCookie(value).token) !== undefined) return pair.replaceAll('"', "");

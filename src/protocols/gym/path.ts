@@ -1,4 +1,4 @@
-// Paths and headers of gym requests.
+// Paths and headers in gym requests.
 import { invalidOption } from "../../core/errors.ts";
 
 export function withoutRollout(path: string): { rollout?: string; path: string } {
@@ -6,7 +6,7 @@ export function withoutRollout(path: string): { rollout?: string; path: string }
   return found ? { rollout: found[1] as string, path: found[2] as string } : { path };
 }
 
-/** Returns the tool name in a path of one segment. */
+/** Returns the tool name from a path with one segment. */
 export function parseTool(path: string): string | undefined {
   if (path.length < 2 || path.lastIndexOf("/") !== 0) return undefined;
   const name = path.slice(1);

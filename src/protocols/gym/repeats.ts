@@ -1,4 +1,4 @@
-// createRepeats(): recognises repeated requests of clients that send no call ids.
+// createRepeats(): recognises retried requests from clients that send no call ids.
 import { equalJson, type Json } from "../../core/json.ts";
 import type { Reply, Request } from "../../core/protocol.ts";
 
@@ -8,21 +8,23 @@ export interface Sent {
   /** The tool's name or a lifecycle path. */
   what: string;
   input: unknown;
-  /** The id it is sent under. A tool that changes only state needs none: its place in the log identifies it. */
+  /**
+   * The id it is sent under. A tool that changes only state needs none, because its position in the log identifies it.
+   */
   call: string | undefined;
   /** Set while it runs. */
   running: Promise<Reply> | undefined;
-  /** The version of its event, once known. With a time if the event may not have been stored. */
+  /** The version of its event, once known. Includes a time if the event may not have been stored. */
   event: { version: number; at?: number } | undefined;
-  /** True if the client chose the id and can repeat the call by itself. */
+  /** True if the client chose the id and can retry the call by itself. */
   isKeyed: boolean;
   /** True for a seed that opened the session, or may have. */
   opened: boolean;
   /** When the loss of its answer was noticed. */
   lostAt: number | undefined;
-  /** True after another request arrived: this one can no longer be repeated. */
+  /** True after a different request arrived, so that this one can no longer be retried. */
   isOver: boolean;
-  /** The request it repeats, until that one was looked up. */
+  /** The request that this one retries, until that request has been looked up. */
   repeats: Sent | undefined;
 }
 
@@ -32,8 +34,8 @@ const mostCharacters = 16 * 1024;
 const longest = 5 * 60_000;
 
 /**
- * Recognises repeats of clients that send no call ids. A request counts as a repeat if it equals the one before it in
- * the same session and that answer was lost.
+ * Recognises retries from clients that send no call ids. A request counts as a retry if it equals the previous request
+ * in the same session and that request's answer was lost.
  */
 export function createRepeats(prefix: string) {
   let count = 0;
@@ -118,7 +120,7 @@ export function createRepeats(prefix: string) {
       if (!sent.isKeyed) request.gone = () => lost(sent);
       return sent;
     },
-    /** Ends the look-up of a repeated request, successful or not. */
+    /** Ends the look-up for a retried request, successful or not. */
     looked(sent: Sent): void {
       const found = watched.get(sent.session);
       if (!sent.repeats || !found) return;
@@ -126,12 +128,15 @@ export function createRepeats(prefix: string) {
       found.lookups--;
       dropIfIdle(sent.session);
     },
-    /** Notes a version answered by this process. Calls that ran beside a lost one say nothing about its repeat. */
+    /**
+     * Records a version answered by this process. Calls that ran concurrently with a lost one say nothing about its
+     * retry.
+     */
     answered({ session }: Sent, version: number): void {
       if (watched.size > 0) watched.get(session)?.answered.add(version);
     },
     /**
-     * Tells whether an event after a lost call came from another process, after the loss. Then the client continued
+     * Returns whether a different process added an event after the call's answer was lost. If so, the client continued
      * there.
      */
     isForeign({ session, lostAt = 0 }: Sent, event: { version: number; at: number }): boolean {
@@ -143,9 +148,9 @@ export function createRepeats(prefix: string) {
 /** A session with lost answers. */
 interface Watch {
   unanswered: Sent[];
-  /** Number of repeats being looked up. */
+  /** Number of retries being looked up. */
   lookups: number;
-  /** Versions answered by this process meanwhile. */
+  /** Versions answered by this process in the meantime. */
   answered: Set<number>;
 }
 

@@ -1,4 +1,4 @@
-// Rows of the gym protocol: how they are read, and how the failure of one is reported.
+// Rows in the gym protocol: how they are read, and how a failed row is reported.
 import { HoldfastError, messageOf } from "../../core/errors.ts";
 import type { Labels } from "../../core/event.ts";
 import { copyJson, isObject, type Json } from "../../core/json.ts";
@@ -9,7 +9,7 @@ import { failureFields } from "../../rollout/row-fields.ts";
 
 export type Row = { [field: string]: Json };
 
-/** Copies the fields of a body: echoed values must be serializable JSON. */
+/** Copies a body's fields, because echoed values must be serializable JSON. */
 export function parseRow(body: unknown): Row {
   const row = copyJson(body ?? {}, "body", "drop");
   if (isObject(row)) return row as Row;
@@ -17,10 +17,10 @@ export function parseRow(body: unknown): Row {
   throw new HoldfastError("invalid_task", `the body must be a JSON object with the fields of the task, not a ${what}`);
 }
 
-/** Tells whether a body is a whole row of a data set, as agents and collectors of NeMo Gym send it. */
+/** Returns whether a body is a whole data set row, as NeMo Gym's agents and collectors send it. */
 export const isWhole = (row: Row): boolean => isObject(row["responses_create_params"]);
 
-/** Fields of a seed's body that become labels of the episode. */
+/** Fields in a seed's body that become the episode's labels. */
 const labelNames = [
   "_ng_session_id",
   "_ng_rollout_id",
@@ -53,8 +53,8 @@ export const toFailure = (thrown: HoldfastError): RowFailure => ({
 });
 
 /**
- * Answers a row that failed as `/run` does, with 200: agents and collectors of NeMo Gym end the whole collection at any
- * other status.
+ * Answers a failed row as `/run` does, with 200. For any other status, NeMo Gym's agents and collectors end the whole
+ * collection.
  */
 export function failedReply(row: Row, failure: RowFailure): Reply {
   return { status: 200, body: { ...row, ...failureFields(failure) }, thrown: failure.thrown };

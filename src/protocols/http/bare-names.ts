@@ -1,9 +1,9 @@
-// Names of tools as harnesses show them to a model: `mcp__SERVER__TOOL`.
+// Tool names as harnesses show them to a model: `mcp__SERVER__TOOL`.
 import { isObject } from "../../core/json.ts";
 
 /**
- * Returns a model's response with the names that its environment knows, for verify. Harnesses name the tools of an MCP server
- * `mcp__SERVER__TOOL`.
+ * Returns a model's response with the tool names that its environment knows, for verify. Harnesses rename an MCP
+ * server's tools to `mcp__SERVER__TOOL`.
  */
 export function bareNames<T>(response: T, server: string): T {
   if (!isObject(response) || !Array.isArray(response["output"])) return response;

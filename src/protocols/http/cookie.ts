@@ -1,21 +1,24 @@
-// The session cookie: how it is read, and its value, a signed token with the version of the client's last answer.
+// The session cookie: how it is read, and its value, a signed token with the version in the client's last answer.
 
 /**
- * Puts a version behind a token, with a checksum. The version is not signed, which would cost an HMAC for every reply: a
- * client that makes one up can only get an answer of its own session again. The checksum makes a damaged cookie invalid.
+ * Appends a version to a token, with a checksum. The version is not signed, because that would cost an HMAC for every
+ * reply. A client that makes up a version can only get its own session's answers again. The checksum makes a damaged
+ * cookie invalid.
  */
 export function writeCookie(token: string, version: number | undefined): string {
   return version === undefined ? token : `${token}.${version}-${checksum(token, version)}`;
 }
 
-/** Returns the header that keeps a cookie, which is a name and a value. */
+/** Returns the header that sets a cookie, given as name and value. */
 export const keptCookie = (pair: string): string => `${pair}; Path=/; Max-Age=1209600; HttpOnly; SameSite=Lax`;
 
-/** Splits a cookie. Without a version, or with a damaged one, all of it is the token, which is then judged by its signature. */
+/**
+ * Splits a cookie. If the version is missing or damaged, the whole cookie is the token, and its signature is checked.
+ */
 export function parseCookie(value: string): { token: string; version?: number } {
   const dash = value.lastIndexOf("-");
   const dot = value.lastIndexOf(".", dash);
-  // A token alone has one dot, before its signature.
+  // A token without a version has one dot, before its signature.
   if (dash < 0 || dot < 0 || value.indexOf(".") === dot || dash - dot > 17) return { token: value };
   const token = value.slice(0, dot);
   const version = Number(value.slice(dot + 1, dash));
@@ -23,7 +26,9 @@ export function parseCookie(value: string): { token: string; version?: number } 
   return isWhole ? { token, version } : { token: value };
 }
 
-/** FNV-1a, cut to 30 bits, of the version and the last characters of the token, whose signature covers the others. */
+/**
+ * FNV-1a, cut to 30 bits, over the version and the token's last characters. The token's signature covers the others.
+ */
 function checksum(token: string, version: number): number {
   let hash = Math.imul(0x811c9dc5 ^ version, 0x01000193);
   for (let at = Math.max(0, token.length - 4); at < token.length; at++) {

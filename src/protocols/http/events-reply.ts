@@ -1,4 +1,4 @@
-// eventsReply(): returns the events of a session in pages, or live as server-sent events, each once and in order.
+// eventsReply(): returns a session's events in pages, or live as server-sent events, each once and in order.
 import { setTimeout as delay } from "node:timers/promises";
 import { HoldfastError, isHoldfastError } from "../../core/errors.ts";
 import type { NumberedEvent } from "../../core/event.ts";
@@ -6,7 +6,7 @@ import { readText } from "./field-schema.ts";
 import type { Reply, Request } from "../../core/protocol.ts";
 import { checked, takeFirst, ok } from "./route.ts";
 
-/** The part of an engine needed here; environments and agents both have it. */
+/** The part of an engine that is needed here. Environments and agents both have it. */
 interface Engine {
   info(session: string): Promise<{ ended?: string; version: number }>;
   events(session: string, options: { after: number }): AsyncIterable<NumberedEvent>;
@@ -18,7 +18,7 @@ interface EventsRequest {
   request: Request;
 }
 
-/** The query of a route that returns events. */
+/** The query for a route that returns events. */
 export const eventsQuery = {
   after: { type: "integer", minimum: 0, default: 0, description: "return the events after this version" },
   limit: {
@@ -43,7 +43,7 @@ export async function eventsReply(
   return ok({ events: items, next: more ? (items.at(-1)?.version ?? null) : null });
 }
 
-/** Tells whether the client asks for server-sent events. */
+/** Returns whether the client asks for server-sent events. */
 export const wantsStream = ({ headers }: Request): boolean => /\btext\/event-stream\b/i.test(headers["accept"] ?? "");
 
 export const streamReply = (stream: AsyncIterable<string>): Reply => ({
@@ -55,7 +55,7 @@ export const streamReply = (stream: AsyncIterable<string>): Reply => ({
 async function live(engine: Engine, session: string, from: number, request: Request): Promise<Reply> {
   const field = { type: "integer", minimum: 0 } as const;
   const last = request.headers["last-event-id"];
-  // The header wins: a browser that reconnects repeats the old query.
+  // The header takes precedence, because a browser that reconnects repeats the old query.
   const after = last === undefined ? from : (checked(field, readText(field, last), "Last-Event-ID") as number);
   const { ended, version } = await engine.info(session);
   if (after > version) {
@@ -72,7 +72,7 @@ interface LiveOptions {
   session: string;
   /** Send events after this version. */
   after: number;
-  /** True if the session had already ended at the request. */
+  /** True if the session had already ended at the time of the request. */
   ended: boolean;
   signal: AbortSignal;
 }
@@ -91,11 +91,11 @@ async function* liveEvents(engine: Engine, options: LiveOptions): AsyncGenerator
         yield `id: ${event.version}\n${sentEvent(event.type, event)}`;
         after = event.version;
         wait = shortest;
-        // A verdict may follow the end.
+        // A verdict may follow the session's end.
         ended ||= event.type === "session.closed";
       }
     } catch (thrown) {
-      // A store that deletes ended sessions, or an engine that stops, also ends the stream.
+      // If a store deletes ended sessions or the engine stops, the stream ends too.
       if (isHoldfastError(thrown) && (thrown.code === "session_not_found" || thrown.code === "engine_stopped")) return;
       throw thrown;
     }

@@ -1,4 +1,4 @@
-// The subset of JSON Schema that describes requests: its checker, and the types it implies.
+// The subset of JSON Schema that describes requests: the code that checks it, and the types it implies.
 import { isObject, jsonOrText, type Json } from "../../core/json.ts";
 
 type Kind = "integer" | "number" | "string" | "boolean" | "object" | "array" | "null";
@@ -45,7 +45,7 @@ export interface Problem {
   message: string;
 }
 
-/** Returns the first problem of a value, and says what would be valid. */
+/** Returns a value's first problem, and says what would be valid. */
 export function problemIn(schema: FieldSchema, value: unknown, field: string): Problem | undefined {
   if (!fits(schema, value))
     return { field, message: `${field} must be ${inWords(schema)}, not ${describeValue(value)}` };
@@ -102,7 +102,7 @@ function fits(schema: FieldSchema, value: unknown): boolean {
 }
 
 const isKind: { [K in Kind]: (value: unknown) => boolean } = {
-  // A value with more digits than a double holds is not the integer that the client meant.
+  // A value with more digits than a double can hold is not the integer that the client meant.
   integer: Number.isSafeInteger,
   number: Number.isFinite,
   string: (value) => typeof value === "string",
@@ -146,7 +146,7 @@ function describeValue(value: unknown): string {
 const quoted = (text: string): string => JSON.stringify(text.length > 40 ? `${text.slice(0, 40)}…` : text);
 const listed = (names: readonly string[]): string => names.join(", ");
 
-/** Parses a query by its schema and adds defaults. A value that cannot be parsed stays text. */
+/** Parses a query by its schema and adds defaults. A value that cannot be parsed is left as text. */
 export function readQuery(schema: FieldSchema, query: URLSearchParams): { [name: string]: unknown } {
   const read: [string, unknown][] = Object.entries(schema.properties ?? {}).flatMap(([name, field]) =>
     field.default === undefined ? [] : [[name, field.default]],
@@ -154,7 +154,7 @@ export function readQuery(schema: FieldSchema, query: URLSearchParams): { [name:
   for (const name of new Set(query.keys())) {
     const values = query.getAll(name);
     const field = Object.hasOwn(schema.properties ?? {}, name) ? schema.properties?.[name] : undefined;
-    // A repeated parameter is ambiguous: as an array it matches no schema.
+    // A repeated parameter is ambiguous. As an array, it matches no schema.
     read.push([name, values.length > 1 ? values : readText(field, values[0] as string)]);
   }
   return Object.fromEntries(read);

@@ -1,4 +1,4 @@
-// How an MCP client names its session: by a signed token in the path, in a header or in a cookie.
+// How an MCP client identifies its session: with a signed token in the path, in a header or in a cookie.
 import { ellipsis } from "../../core/ellipsis.ts";
 import { invalidOption } from "../../core/errors.ts";
 import type { Request, Tokens } from "../../core/protocol.ts";
@@ -6,15 +6,17 @@ import { parseCookie, readCookies } from "./cookie.ts";
 
 export interface Binding {
   session: string;
-  /** True if an unbound client got the session from `initialize`. It alone uses the session, and may end it. */
+  /**
+   * True if an unbound client got the session from `initialize`. Only that client uses the session, and it may end it.
+   */
   isOwn: boolean;
   /** The tools that the client may use. Undefined for all. */
   tools: readonly string[] | undefined;
-  /** The cookie that binds it, with its name. Agents of the gym protocol keep only the cookies of the last reply. */
+  /** The cookie that binds the client, with its name. Gym agents keep only the last reply's cookies. */
   cookie?: string;
 }
 
-/** Where and how an MCP client reaches a session, in the words of NeMo Gym and verifiers. */
+/** Where and how an MCP client reaches a session, in NeMo Gym's and verifiers' terms. */
 export interface McpAddress {
   server_name: string;
   url_path: string;
@@ -26,8 +28,8 @@ export interface McpAddress {
 
 const header = "x-nemo-gym-session-token";
 
-// Session ids contain no dot, so these marks are unambiguous. The gym protocol accepts neither as a cookie: the holder of
-// such a token calls tools, but cannot seed or verify.
+// Session ids contain no dot, so these marks are unambiguous. The gym protocol accepts neither as a cookie, because a
+// client with such a token may call tools, but not seed or verify.
 const boundMark = "mcp.";
 const ownMark = "own.";
 const newMark = "new.";
@@ -37,7 +39,10 @@ const pathPattern = /^(?:\/s\/([^/]+))?\/mcp\/?$/;
 
 export const isMcpPath = (path: string): boolean => path.includes("/mcp") && pathPattern.test(path);
 
-/** Checks the names of the tools that a session allows: a list, or a header with commas. Undefined means all tools. */
+/**
+ * Checks the names of the tools that a session allows, given as a list or a comma-separated header. Undefined means all
+ * tools.
+ */
 export function parseToolNames(given: readonly string[] | string | undefined): readonly string[] | undefined {
   const names = typeof given === "string" ? given.split(",").flatMap((name) => name.trim() || []) : given;
   const wrong = names?.find((name) => !/^[\w-]{1,64}$/.test(name));
@@ -45,7 +50,7 @@ export function parseToolNames(given: readonly string[] | string | undefined): r
   throw invalidOption(`${JSON.stringify(ellipsis(wrong, 100))} is not a valid name of a tool`);
 }
 
-/** Issues and reads the tokens that bind MCP clients to sessions of one environment. */
+/** Issues and reads the tokens that bind MCP clients to one environment's sessions. */
 export function createBindings(environment: string, tokens: Tokens) {
   const cookie = `holdfast_${environment.replaceAll("-", "_")}`;
 
@@ -62,10 +67,10 @@ export function createBindings(environment: string, tokens: Tokens) {
   }
 
   return {
-    /** Returns the token of a new session of an unbound client. */
+    /** Returns the token for an unbound client's new session. */
     issueOwn: (session: string): string => tokens.issue(ownMark + session),
 
-    /** Returns the address of a session, for all tools or only those of `parseToolNames`. */
+    /** Returns a session's address, for all tools or only the tools from `parseToolNames`. */
     address(session: string, tools?: readonly string[]): McpAddress {
       const allowed = tools === undefined ? "" : `.${tools.join(",")}`;
       const token = tokens.issue(boundMark + session + allowed);
@@ -79,14 +84,15 @@ export function createBindings(environment: string, tokens: Tokens) {
     },
 
     /**
-     * Returns the session of a request, undefined without one, or null if its token is invalid. `isOpening`: an
-     * `initialize`, which ends what an earlier one began.
+     * Returns a request's session; undefined if it names none, or null if its token is invalid. `isOpening`: the
+     * request is an `initialize`, which ends the session from an earlier one.
      */
     find({ path, headers }: Request, isOpening: boolean): Binding | undefined | null {
       const token =
         pathPattern.exec(path)?.[1] ?? headers[header] ?? (isOpening ? undefined : headers["mcp-session-id"]);
       if (token !== undefined) return parse(token) ?? null;
-      // Clients send any cookie that a server ever set, so a token elsewhere wins, and an invalid cookie is ignored.
+      // Clients send every cookie that a server ever set. So a token elsewhere takes precedence, and an invalid cookie
+      // is ignored.
       for (const value of readCookies(headers["cookie"], cookie)) {
         const found = parse(parseCookie(value).token);
         if (found) return { ...found, cookie: `${cookie}=${value}` };

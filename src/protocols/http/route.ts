@@ -1,4 +1,4 @@
-// createRouter(): routes as data. Finds the route of a request and checks the request by the route's schemas.
+// createRouter(): routes as data. Finds a request's route and checks the request against the route's schemas.
 import { ellipsis } from "../../core/ellipsis.ts";
 import { HoldfastError } from "../../core/errors.ts";
 import { problemIn, readQuery, type FieldSchema, type ParsedBy } from "./field-schema.ts";
@@ -6,7 +6,7 @@ import { notAllowed, type Reply, type Request } from "../../core/protocol.ts";
 
 export interface Route {
   readonly method: "GET" | "POST" | "DELETE";
-  /** The only path parameter is `{id}`, of a session or a rollout request. */
+  /** The only path parameter is `{id}`, which identifies a session or a rollout request. */
   readonly path: string;
   readonly query?: FieldSchema;
   readonly body?: FieldSchema;
@@ -17,7 +17,7 @@ export interface Route {
 type QueryOf<R> = R extends { readonly query: infer S } ? ParsedBy<S> : Record<never, never>;
 type BodyOf<R> = R extends { readonly body: infer S } ? ParsedBy<S> : Record<never, never>;
 
-/** The input of a route's handler. */
+/** The input for a route's handler. */
 export interface RouteInput<R> {
   id: string;
   query: QueryOf<R>;
@@ -91,10 +91,10 @@ function decoded(id: string): string {
   }
 }
 
-/** About the most bytes of a page, unless one item has more. */
+/** Approximate maximum size of a page in bytes, unless one item is larger. */
 const pageBytes = 4 * 1024 * 1024;
 
-/** Reads up to `limit` items of at most `pageBytes`, but at least one, and tells whether there are more. */
+/** Reads up to `limit` items and at most `pageBytes`, but at least one item, and returns whether there are more. */
 export async function takeFirst<T>(all: AsyncIterable<T>, limit: number): Promise<{ items: T[]; more: boolean }> {
   const items: T[] = [];
   let bytes = 0;

@@ -1,9 +1,9 @@
-// Running calls of clients that cancel by a notification, which names only the id of a request.
+// Running calls from clients that cancel with a notification, which names only a request id.
 import type { Id } from "./message.ts";
 
 /**
- * Finds running calls of this process by session and request id. Clients number their requests alike, so if two clients of one
- * session run a call with the same id, neither is cancelled.
+ * Finds this process's running calls by session and request id. Clients number their requests alike. So if two clients
+ * of one session run a call with the same id, neither is cancelled.
  */
 export function createCancellation() {
   const running = new Map<string, Set<AbortController>>();

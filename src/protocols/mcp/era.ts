@@ -1,4 +1,4 @@
-// Tells the two eras of MCP apart, and checks what each demands of a request.
+// Distinguishes the two eras of MCP, and checks each era's requirements for a request.
 import { isObject } from "../../core/json.ts";
 import type { Request } from "../../core/protocol.ts";
 import { codes, invalidParams, type Fault, type Message, type Params } from "./message.ts";
@@ -18,13 +18,15 @@ export function metaOf({ params }: Message): Params {
   return isObject(meta) ? (meta as Params) : {};
 }
 
-/** Tells whether a message belongs to the stateless era: by its `_meta`, or else by the version in its header. */
+/**
+ * Returns whether a message belongs to the stateless era, based on its `_meta`, or else on the version in its header.
+ */
 export function isModern(headers: Request["headers"], message: Message): boolean {
   if (metaOf(message)[versionKey] !== undefined) return true;
   return message.method !== "initialize" && isModernVersion(headers["mcp-protocol-version"]?.trim());
 }
 
-/** Returns the reason to refuse a request of the stateless era: wrong `_meta`, version or headers. */
+/** Returns the reason to refuse a request from the stateless era: wrong `_meta`, version or headers. */
 export function modernFault(headers: Request["headers"], message: Message): Fault | undefined {
   const meta = metaOf(message);
   const version = meta[versionKey];
@@ -58,7 +60,7 @@ function headerFault(headers: Request["headers"], header: string, wanted: string
   return { status: 400, code: codes.headerMismatch, message };
 }
 
-/** Decodes a header value that has characters which headers cannot have. */
+/** Decodes a header value that contains characters not allowed in headers. */
 function decoded(value: string): string {
   const [, base64] = /^=\?base64\?([A-Za-z0-9+/=]*)\?=$/.exec(value) ?? [];
   return base64 === undefined ? value : Buffer.from(base64, "base64").toString();
@@ -69,7 +71,7 @@ function unsupported(requested: string): Fault {
   return { status: 400, code: codes.unsupportedVersion, message, data: { supported: modernVersions, requested } };
 }
 
-/** Returns the reason to refuse the version header of a request after `initialize`. */
+/** Returns the reason to refuse a request's version header after `initialize`. */
 export function legacyFault(headers: Request["headers"]): Fault | undefined {
   const version = headers["mcp-protocol-version"]?.trim();
   if (version === undefined || legacyVersions.includes(version)) return undefined;

@@ -1,4 +1,4 @@
-// JSON-RPC messages of MCP: reading one, and writing results and errors.
+// MCP's JSON-RPC messages: reading one, and writing results and errors.
 import type { HoldfastError } from "../../core/errors.ts";
 import { isObject } from "../../core/json.ts";
 import type { Reply } from "../../core/protocol.ts";
@@ -11,7 +11,7 @@ export interface Params {
 export interface Message {
   /** Undefined for a notification. */
   id: Id | undefined;
-  /** Undefined for a response of the client. */
+  /** Undefined for a client's response. */
   method: string | undefined;
   params: Params;
 }
@@ -74,7 +74,7 @@ export const faultReply = (id: Id | undefined, fault: Fault): Reply => ({
   body: errorBody(id ?? fault.id, fault),
 });
 
-/** Turns an error of the engine or the server into a JSON-RPC error. Programs find its code in `data.code`. */
+/** Turns an error from the engine or the server into a JSON-RPC error. Programs find the error code in `data.code`. */
 export function toFault({
   code,
   status,

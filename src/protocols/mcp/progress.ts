@@ -1,7 +1,7 @@
-// Answers of long calls: a stream with notices of progress, so that clients and proxies keep waiting.
+// Answers for long calls: a stream with progress notifications, so that clients and proxies keep waiting.
 import type { Reply } from "../../core/protocol.ts";
 
-/** Milliseconds until a call counts as long, and between two notices. */
+/** Milliseconds until a call counts as long, and between two notifications. */
 export interface Pace {
   after: number;
   every: number;
@@ -9,7 +9,10 @@ export interface Pace {
 
 export const defaultPace: Pace = { after: 2_000, every: 5_000 };
 
-/** Waits for an answer, or for a time. Undefined if the time was over first. One promise: a race of two costs more. */
+/**
+ * Waits for an answer, but only for a time. Returns undefined if the time ends first. Uses one promise, because a race
+ * between two costs more.
+ */
 function within<T>(answer: Promise<T>, milliseconds: number): Promise<T | undefined> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(resolve, milliseconds, undefined);
@@ -24,7 +27,7 @@ function within<T>(answer: Promise<T>, milliseconds: number): Promise<T | undefi
   });
 }
 
-/** Returns the reply itself, or a stream that ends with its body if it takes long. */
+/** Returns the reply itself or, if it takes long, a stream that ends with its body. */
 export async function withProgress(reply: Promise<Reply>, token: unknown, pace: Pace): Promise<Reply> {
   const quick = await within(reply, pace.after);
   return quick ?? { status: 200, stream: progressOf(reply, token, pace) };

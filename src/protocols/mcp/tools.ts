@@ -1,4 +1,4 @@
-// Tools as MCP shows them: the list, and the result of a call.
+// Tools as MCP shows them: the list, and a call's result.
 import type { AnyEnvironment } from "../../core/environment.ts";
 import { isObject, type Json } from "../../core/json.ts";
 import { toJsonSchema } from "../../core/schema.ts";

@@ -1,4 +1,4 @@
-// The REST API of an agent: its own routes, its description, and runs, streamed on request.
+// An agent's REST API: its own routes, its description, and runs, streamed on request.
 import { run, type RunOptions } from "../../agent/run.ts";
 import { ownTools, toolsetTools } from "../../agent/list-tools.ts";
 import type { Agent } from "../../core/agent.ts";
@@ -41,7 +41,8 @@ export function conversationRouter(
         const { state_delta: stateDelta, call } = body;
         const message = body.message as string | Item[] | undefined;
         const asked = { sessions, session: id, message, stateDelta, call, signal, stream };
-        // It is refused at once while another run holds the session. A failed run is a reply, with its reason.
+        // Refused immediately while a different run holds the session. A failed run is a normal reply that contains the
+        // reason.
         const running = runAgent({ ...asked, busy: "refuse", throwOnFailure: false });
         return stream ? streamed(running, signal) : whole(running);
       },
@@ -69,7 +70,7 @@ async function whole(running: Running): Promise<Reply> {
 }
 
 /**
- * Streams a run. A refusal before the first event fails the request; later failures are sent as an event of the stream.
+ * Streams a run. A refusal before the first event fails the request; later failures are sent as an event in the stream.
  */
 async function streamed(running: Running, signal: AbortSignal): Promise<Reply> {
   const first = await running.next();
@@ -87,7 +88,7 @@ async function streamed(running: Running, signal: AbortSignal): Promise<Reply> {
       );
       if (!known) throw thrown;
     } finally {
-      // A reader that disconnects ends the run.
+      // If the reader disconnects, the run ends.
       await running.return(undefined as never);
     }
   }

@@ -1,4 +1,4 @@
-// The REST API of an environment: its own routes, and its description.
+// An environment's REST API: its own routes, and its description.
 import type { AnyEnvironment } from "../../core/environment.ts";
 import { HoldfastError } from "../../core/errors.ts";
 import { sample } from "../../core/json-sample.ts";
@@ -38,7 +38,7 @@ export function episodeRouter({ sessions, sessionPlayer, requests, bindings }: S
         return opened(bindings ? { ...info, mcp: bindings.address(info.session, allowed) } : info);
       },
       callTool: async ({ id, body: { tool, input, call, episode }, request: { signal } }) => {
-        // Clients may pass the answer on to a model: only the event has the author's error.
+        // Clients may pass the answer on to a model, so only the event contains the author's error.
         const { thrown: _, ...answer } = await sessions.call(id, tool, input, { call, episode, signal });
         return ok(answer);
       },
@@ -76,7 +76,7 @@ function describeEnvironment(environment: AnyEnvironment) {
   return { name, description, tools, ...schemas, unseeded, reseed, bestReward };
 }
 
-/** A tool without input still takes an object. */
+/** A tool without input still takes an object as its arguments. */
 function toInputSchema(schema: JsonObject): JsonObject {
   return Object.keys(schema).length > 0 ? schema : { type: "object" };
 }

@@ -14,13 +14,13 @@ export interface ListedTool {
   input: JsonObject;
 }
 
-/** What a document is about: an environment or an agent. */
+/** What a document describes: an environment or an agent. */
 export interface Described {
   name: string;
   description: string;
   routes: { readonly [id: string]: Route };
   tools: readonly ListedTool[];
-  /** Schemas in addition to the schemas of replies. */
+  /** Schemas besides the reply schemas. */
   schemas: { readonly [name: string]: JsonObject };
   /** Example values of fields, by name. */
   examples: JsonObject;
@@ -136,7 +136,7 @@ function buildResponses({ status = 200, reply, stream, resumable, query, body, p
   return responses;
 }
 
-/** Moves a schema to another place in the document and adjusts its internal references. */
+/** Moves a schema to a different place in the document and adjusts its internal references. */
 function moved(schema: JsonObject, to: string): JsonObject {
   const walk = (value: Json): Json => {
     if (Array.isArray(value)) return value.map(walk);

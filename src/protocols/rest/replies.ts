@@ -1,4 +1,4 @@
-// Schemas of the replies of the REST API, for the OpenAPI document. Tests check real replies against them.
+// Schemas for the REST API's replies, for the OpenAPI document. Tests check real replies against them.
 import { eventTypes } from "../../core/event.ts";
 import type { FieldSchema } from "../http/field-schema.ts";
 

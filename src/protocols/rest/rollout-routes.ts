@@ -1,4 +1,4 @@
-// The routes of rollout requests as data, and their handlers.
+// The routes for rollout requests as data, and their handlers.
 import type { RolloutRequests } from "../../rollout/requests.ts";
 import type { RolloutRequest } from "../../rollout/requests/request.ts";
 import type { Reply, Request } from "../../core/protocol.ts";

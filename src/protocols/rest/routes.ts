@@ -1,4 +1,4 @@
-// The routes of the REST API as data: those of every session, of episodes, and of conversations. The same schemas check
+// The REST API's routes as data: routes for every session, for episodes, and for conversations. The same schemas check
 // requests and describe them in the OpenAPI document.
 import type { ErrorCode } from "../../core/errors.ts";
 import type { Json } from "../../core/json.ts";
@@ -12,7 +12,7 @@ export interface Route extends Checked {
   /** Default 200. */
   readonly status?: 200 | 201;
   readonly reply: keyof typeof replies | "page" | "lines";
-  /** Describes the lines of the reply, or the server-sent events that the route gives on request. */
+  /** Describes the lines in the reply, or the server-sent events that the route sends on request. */
   readonly stream?: string;
   /** True if a client can reconnect to the stream. */
   readonly resumable?: true;
@@ -41,7 +41,7 @@ const call = {
 } as const;
 
 const session = "/v1/sessions/{id}";
-/** Errors of a change of an open session, of calls with an id, of runs, and of verdicts. */
+/** Errors when changing an open session, for calls with an id, for runs, and for verdicts. */
 const changing = ["session_not_found", "session_closed", "version_conflict"] as const;
 const once = ["call_conflict", "call_undone"] as const;
 const running = ["session_busy", "turn_lost", "run_cancelled"] as const;
@@ -52,7 +52,7 @@ const nothing = object({});
 const forkVersion = version("the version to start from; by default the newest");
 const rewindVersion = version("the version to go back to");
 
-/** The verbs of every session. */
+/** The operations on every session. */
 export const sharedRoutes = {
   listSessions: {
     method: "GET",

@@ -9,7 +9,10 @@ import { readConversation, toFields } from "../conversation.ts";
 import { hasEstimatedTokens, hasOwnMetrics, isMasked } from "../row-fields.ts";
 import { readBranch } from "../tree.ts";
 
-/** Limits for texts, the number of tools, the length of names, and the number of metrics: a model may invent names. */
+/**
+ * Limits for texts, the number of tools, the length of names, and the number of metrics, because a model may invent
+ * names.
+ */
 const [longestText, mostTools, longestName, mostMetrics] = [160, 100, 100, 20];
 
 export function summarizeRow({ row: content, failed }: Pick<Finished, "row" | "failed">, row: number): RowSummary {
@@ -45,7 +48,7 @@ export function summarizeRow({ row: content, failed }: Pick<Finished, "row" | "f
   };
 }
 
-/** Returns the last user message of the input. Earlier ones may be examples, equal in all tasks. */
+/** Returns the last user message in the input. Earlier ones may be examples that are equal in all tasks. */
 function askedIn(input: Item[]): string | undefined {
   const asked = input.filter(isMessage).findLast(({ role }) => role === "user");
   return asked && toText(asked.content);

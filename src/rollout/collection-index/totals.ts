@@ -1,4 +1,4 @@
-// createTotals(): adds up the rows of a collection for a list of collections.
+// createTotals(): adds up a collection's rows for a list of collections.
 import type { CollectionTotals, RowSummary } from "../collection-view.ts";
 
 export function createTotals() {

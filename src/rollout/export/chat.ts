@@ -1,5 +1,4 @@
-// toChat(): converts a rollout to messages of the Chat Completions API, with training tokens on the answers they belong
-// to.
+// toChat(): converts a rollout to Chat Completions messages. Training tokens are put on the answers they belong to.
 import { copyJson, type Json } from "../../core/json.ts";
 import type { Content, Item } from "../../core/model.ts";
 import type { TaskRow } from "../../core/rollout.ts";
@@ -14,7 +13,7 @@ export interface ChatRollout {
   tools: Json[];
 }
 
-/** Fields of items used in training: names of NeMo Gym and of chat API servers. */
+/** Item fields used in training, with the names that NeMo Gym and chat API servers use. */
 const trained = [
   "prompt_token_ids",
   "generation_token_ids",
@@ -46,7 +45,7 @@ function answersIn(output: Item[]): Item[][] {
   for (const item of output) {
     const current = pieces.at(-1);
     const isPart = item.type !== "function_call_output" && (item as { role?: string }).role !== "user";
-    // One item per answer carries tokens: a second one starts the next answer.
+    // Only one item per answer carries tokens, so a second one starts the next answer.
     const isNext = isPart && hasTokens(item) && current?.some(hasTokens);
     if (current && isPart && isAnswer && !isNext) current.push(item);
     else pieces.push([item]);
@@ -75,7 +74,7 @@ function collectTokens(items: Item[]): TaskRow {
   return tokens;
 }
 
-/** Reads log probabilities from servers of the Responses API, which attach them to each text part. */
+/** Reads log probabilities from Responses API servers, which attach them to each text part. */
 function contentLogprobs({ content }: Item): Json[] {
   if (!Array.isArray(content)) return [];
   return content.flatMap((part) => {
@@ -84,7 +83,7 @@ function contentLogprobs({ content }: Item): Json[] {
   });
 }
 
-/** Keeps reasoning as training data, however its server sent it. */
+/** Keeps reasoning as training data, however the server sent it. */
 function withThoughts(item: Item): Item {
   if (item.type !== "reasoning") return item;
   const { chat_field: field = "reasoning_content", summary, content } = item;

@@ -5,7 +5,7 @@ import type { Group, Rollouts } from "./rollouts.ts";
 import { rolloutIndex, taskIndex } from "./row.ts";
 import { fromPairs, statistics, type Metrics } from "./statistics.ts";
 
-/** The entry of one task: its statistics, and the numbers of each of its rollouts. */
+/** The entry for one task: its statistics, and the numbers for each of its rollouts. */
 export type GroupEntry = { [name: string]: Json };
 
 export function* overall(rollouts: Rollouts): Steps<{ agent_metrics: Metrics; key_metrics: Metrics }> {
@@ -19,7 +19,7 @@ export function* overall(rollouts: Rollouts): Steps<{ agent_metrics: Metrics; ke
   return { agent_metrics: agent, key_metrics: Object.fromEntries(means) };
 }
 
-/** `expected` is the planned number of rollouts of the task, if known. */
+/** `expected` is the planned number of rollouts for the task, if known. */
 export function* groupEntry(rollouts: Rollouts, { task, rollouts: all }: Group, expected = 0): Steps<GroupEntry> {
   const group = all.filter(rollouts.counts);
   const planned = Math.max(expected, all.length);

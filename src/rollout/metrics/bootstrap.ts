@@ -2,8 +2,8 @@
 import { randomStream } from "../../core/random.ts";
 
 /**
- * The share of one task in each metric. A metric is the sum of `over` divided by the sum of `under`, so a task may have
- * many rollouts or none. A task may omit the last metrics.
+ * One task's share in each metric. A metric is the sum of `over` divided by the sum of `under`, so a task may have many
+ * rollouts or none. A task may omit the last metrics.
  */
 export interface TaskShare {
   over: number[];
@@ -16,7 +16,7 @@ export interface Interval {
   high: number;
 }
 
-/** With this number, another seed moves the ends by about a twentieth of the half width. */
+/** With this number, a different seed moves the ends by about a twentieth of the half width. */
 const resamples = 1_000;
 const [lowest, highest] = [0.025, 0.975];
 /** The maximum number of tasks per resample. Drawing a million tasks would take minutes. */
@@ -24,9 +24,9 @@ const mostDrawn = 10_000;
 
 /**
  * Returns metrics with 95% intervals: percentiles over 1,000 resamples of as many tasks, drawn with replacement, each
- * with all its rollouts. Above 10,000 tasks, resamples have 10,000, and the interval is narrowed accordingly. The result
- * depends on the seed alone. It is null for a metric that is not finite. The interval of a single task is a point, and
- * means nothing.
+ * with all its rollouts. Above 10,000 tasks, resamples have 10,000, and the interval is narrowed accordingly. The
+ * result depends on the seed alone. It is null for a metric that is not finite. The interval of a single task is a
+ * point, and means nothing.
  */
 export function bootstrap(tasks: TaskShare[], seed: number): (Interval | null)[] {
   const shares = flatten(tasks);
@@ -75,7 +75,7 @@ function flatten(tasks: TaskShare[]): Shares {
   };
 }
 
-/** Returns an interval that includes the value itself, which rounding could leave just outside. */
+/** Returns an interval that includes the value itself, which rounding could otherwise leave just outside. */
 function toInterval(value: number, drawn: Float64Array, shrink: number): Interval | null {
   // Ignore resamples without a task that has the metric.
   const sorted = drawn.filter(Number.isFinite).sort();

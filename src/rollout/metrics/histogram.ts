@@ -2,7 +2,7 @@
 
 export interface Bin {
   from: number;
-  /** Equal to `from` for a bin of a single value. Otherwise excluded, except in the last bin. */
+  /** Equal to `from` if the bin holds a single value. Otherwise excluded, except in the last bin. */
   to: number;
   count: number;
 }
@@ -12,8 +12,8 @@ const [narrowest, widest] = [20, 1_000];
 const eighths = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
 
 /**
- * Returns at most ten bins: one per value if there are at most ten values, otherwise ten of equal width. Values that are
- * not finite are ignored.
+ * Returns at most ten bins: one per value if there are at most ten values, otherwise ten of equal width. Values that
+ * are not finite are ignored.
  */
 export function histogram(values: Iterable<number>): Bin[] {
   const counts = new Map<number, number>();

@@ -1,4 +1,4 @@
-// The mean reward of every node of the trees of forks, over all rollouts below it.
+// The mean reward for every node in the trees of forks, over all rollouts below it.
 import type { TaskRow } from "../../core/rollout.ts";
 import { readReward } from "../row-fields.ts";
 import { readBranch } from "../tree.ts";

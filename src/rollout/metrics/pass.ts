@@ -1,7 +1,7 @@
 // Metrics of k rollouts of a task: success rates under NeMo Gym's names, or the best and worst of other rewards.
 import { fromPairs, sampleStd, type Metrics } from "./statistics.ts";
 
-/** The reward of a rollout, in the order of its task's rollouts; undefined without a score. */
+/** A rollout's reward, in the order of its task's rollouts; undefined if it has no score. */
 export type Score = number | undefined;
 
 export interface PassOptions {
@@ -14,11 +14,12 @@ export interface PassOptions {
 /** The values of a task for k = 1, 2, 3 and so on; undefined for a k without a value. */
 type Curve = Score[];
 
-/** An upper limit for repeats: the rows of a hostile file may all name one task. */
+/** An upper limit on repeats, because all rows in a hostile file may name the same task. */
 const mostTries = 1_000;
 
 /**
- * Returns these metrics for every k up to the largest number of rollouts of a task. If all scores are 0 or 1, in percent:
+ * Returns these metrics for every k up to the largest number of rollouts of a task. If all scores are 0 or 1, in
+ * percent:
  * - `pass@{k}`: at least one of k succeeds: 1 - C(wrong, k) / C(all, k);
  * - `pass^{k}`: all k succeed: C(right, k) / C(all, k);
  * - `pass@1[avg-of-{k}]`: the mean of the first k, with its standard deviation and error across runs;
@@ -58,7 +59,7 @@ export function passMetrics(tasks: Score[][], { score = "accuracy", answers }: P
   return fromPairs(metrics);
 }
 
-/** Tells whether the scores are successes and failures: every score is 0 or 1. */
+/** Returns whether all scores are successes or failures, that is, 0 or 1. */
 export function areRates(tasks: Score[][]): boolean {
   return tasks.every((scores) => scores.every((score) => score === undefined || score === 0 || score === 1));
 }
@@ -77,8 +78,8 @@ export function toNames(isRate: boolean, score = "accuracy") {
 }
 
 /**
- * Returns the expected best of k rollouts of a task, for k = 1, 2, 3 and so on, drawn without replacement. For scores of
- * 0 and 1 that is the probability that at least one succeeds.
+ * Returns the expected best of k rollouts of a task, for k = 1, 2, 3 and so on, drawn without replacement. For scores
+ * of 0 and 1 that is the probability that at least one succeeds.
  */
 export function bestOf(scores: Score[]): number[] {
   const given = scored(scores);
@@ -113,7 +114,7 @@ function expectedMaximum(scores: number[]): number[] {
   });
 }
 
-/** Returns C(some, k) / C(all, k), factor by factor, so that neither overflows. */
+/** Returns C(some, k) / C(all, k), computed factor by factor, so that neither overflows. */
 function allDrawn(some: number, all: number): number[] {
   let chance = 1;
   return Array.from({ length: Math.min(all, mostTries) }, (_, drawn) => {

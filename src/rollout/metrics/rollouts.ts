@@ -1,4 +1,4 @@
-// Stores the numbers of all rollouts of a collection, and nothing else: a file may have a million rows.
+// Stores only the numbers of a collection's rollouts, because a file may have a million rows.
 import { HoldfastError } from "../../core/errors.ts";
 import { sortSteps, type Steps } from "../../io/pace.ts";
 import type { CountedRow } from "./row.ts";
@@ -11,7 +11,7 @@ export interface Group {
   rollouts: number[];
 }
 
-/** More than any collection has, and few enough to protect a server against hostile rows. */
+/** More than any collection has, and low enough to protect a server from hostile rows. */
 const mostColumns = 1_000;
 /** Maximum number of metrics: each gets a confidence interval, which takes time. */
 const mostMetrics = 20;
@@ -20,7 +20,7 @@ const mostMetrics = 20;
 export function createRollouts() {
   const names: string[] = [];
   const columns = new Map<string, number>();
-  // Lists of numbers instead of objects: they take a fraction of the memory.
+  // Uses lists of numbers rather than objects, because they take a fraction of the memory.
   const [tasks, indices, answers, failures]: [number[], number[], number[], boolean[]] = [[], [], [], []];
   const masked = new Set<number>();
   // The numbers of rollout r are at starts[r] up to starts[r + 1].
@@ -104,7 +104,7 @@ export function createRollouts() {
     return sorted.map(({ rollout }) => rollout);
   }
 
-  /** False if it failed or is masked: its numbers are in no statistic. */
+  /** False if it failed or is masked, in which case no statistic includes its numbers. */
   function counts(rollout: number): boolean {
     return failures[rollout] !== true && !masked.has(rollout);
   }

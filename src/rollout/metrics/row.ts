@@ -51,7 +51,7 @@ function readNumbers(row: Record<string, unknown>): Pick<CountedRow, "columns" |
   };
   for (const [name, value] of Object.entries(row)) add(name, value);
   const metrics = Object.entries(readMetrics(row as TaskRow)).flatMap(([name, value]) => {
-    // A name of its own: a task may have a field of the same name.
+    // Uses a name that no task field has, because a task may have a field with the plain name.
     const column = `metrics.${name}`;
     return add(column, value) ? [column] : [];
   });
@@ -72,7 +72,7 @@ function jsonText(value: unknown): string | undefined {
   try {
     return JSON.stringify(value);
   } catch {
-    // Nested too deeply to be written: it counts as no answer.
+    // Nested too deeply to serialize, so it counts as no answer.
     return undefined;
   }
 }

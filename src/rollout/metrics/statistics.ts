@@ -6,7 +6,9 @@ export type Metrics = { [name: string]: number };
 
 type Visit = (column: string, value: number) => void;
 
-/** Computes the statistics of every column, in the order of their first occurrence. `each` visits the numbers of a row. */
+/**
+ * Computes the statistics of every column, in the order of their first occurrence. `each` visits the numbers of a row.
+ */
 export function* statistics(rows: readonly number[], each: (row: number, visit: Visit) => void): Steps<Metrics> {
   const columns = new Map<string, number[]>();
   for (const row of rows) {

@@ -1,4 +1,4 @@
-// taskMetrics(): the row of a task in the table of tasks: its rewards, their spread, and its costs.
+// taskMetrics(): a task's row in the tasks table: its rewards, their spread, and its costs.
 import { addCosts, type Costs, type Outcome } from "./outcome.ts";
 import { finite, largest, mean, sampleStd, smallest } from "./statistics.ts";
 

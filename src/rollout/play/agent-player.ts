@@ -20,7 +20,7 @@ export interface AgentPlayerOptions {
 }
 
 /**
- * Plays with an agent that has its own model and its own access to the environment. Nothing of the episode is stored
+ * Plays with an agent that has its own model and its own access to the environment. No part of the episode is stored
  * here.
  */
 export function createAgentPlayer({ client, timeout }: AgentPlayerOptions): Play {

@@ -1,4 +1,4 @@
-// createSessionPlayer(): lets a model continue an existing session of an environment, with the agent loop.
+// createSessionPlayer(): lets a model continue an environment's existing session, with the agent loop.
 import type { Toolset } from "../../core/agent.ts";
 import type { Conversations, Sessions } from "../../core/sessions.ts";
 import { HoldfastError } from "../../core/errors.ts";
@@ -17,18 +17,18 @@ export type ModelFor = (task: Json | null) => Model | Promise<Model>;
 export interface SessionPlayerOptions {
   episodes: Sessions;
   models: ReadonlyMap<string, ModelFor>;
-  /** Returns an empty place for the conversation, which is discarded afterwards. */
+  /** Returns an empty engine for the conversation, which is discarded afterwards. */
   scratch(): Conversations;
 }
 
 export interface PlayOptions {
   /** The name of one of the models. */
   model: string;
-  /** The user's message, or the conversation so far. Default: the task of the session, as JSON. */
+  /** The user's message, or the conversation so far. Default: the session's task, as JSON. */
   input?: string | unknown[] | undefined;
   /** Maximum number of model answers. Default 20. */
   maxSteps?: number | undefined;
-  /** Cancels the play. Calls already made remain. */
+  /** Cancels the play. Calls that were already made stay in effect. */
   signal: AbortSignal;
 }
 
@@ -37,7 +37,7 @@ export interface PlayResult {
   /** The version after its last call. */
   version: number;
   outcome: AgentOutcome | "failed";
-  /** Answers of the model. */
+  /** The number of model answers. */
   steps: number;
   /** The items of the conversation. */
   items: Item[];
@@ -55,8 +55,8 @@ export interface SessionPlayer {
 const defaultSteps = 20;
 
 /**
- * Creates a player. Each call is committed to the environment's session as it is made; the conversation is not kept. A
- * repeated request cannot be recognised, so every call gets a new id.
+ * Creates a player. Each call is committed to the environment's session when it is made; the conversation is not
+ * stored. A repeated request cannot be recognised, so every call gets a new id.
  */
 export function createSessionPlayer({ episodes, models, scratch }: SessionPlayerOptions): SessionPlayer {
   const { name } = episodes.environment;
@@ -109,14 +109,14 @@ function toMessage(input: PlayOptions["input"], task: Json | null): string | Ite
     if (task !== null) return JSON.stringify(task);
     throw wrong("the session has no task to start the model with; give it an `input`");
   }
-  // As in rows of a data set, messages may omit their type.
+  // As in a data set's rows, messages may omit their type.
   const items = input.map((item): unknown => (isObject(item) ? { type: "message", ...item } : item));
   const fault = items.length === 0 ? "the list is empty" : faultInItems(items);
   if (fault !== undefined) throw wrong(`input must be a text or items: ${fault}`);
   return items as Item[];
 }
 
-/** Makes call ids unique among conversations, because models restart their numbering. */
+/** Makes call ids unique across conversations, because models restart their numbering. */
 function ownCalls(tools: Toolset, conversation: string): Toolset {
   return {
     list: (context) => tools.list(context),

@@ -1,4 +1,4 @@
-// environmentHost(): hosts episodes in an environment of this process.
+// environmentHost(): hosts episodes in an environment that runs in this process.
 import type { Toolset } from "../../core/agent.ts";
 import { HoldfastError, isHoldfastError, messageOf, unlessCoded } from "../../core/errors.ts";
 import { pickTask, type Rollout, type TaskRow } from "../../core/rollout.ts";
@@ -24,7 +24,7 @@ export function environmentHost(episodes: Sessions): EpisodeHost {
       const opened = origin
         ? episodes.fork(origin.session, { version: origin.version, session })
         : episodes.open({ session, task: pickTask(row), labels, randomSeed });
-      // It may exist: the collection was interrupted after it was opened.
+      // The session may already exist, if the collection was interrupted after opening it.
       await opened.catch(unlessCoded("session_exists"));
       return { [`environment:${environment.name}`]: session };
     },
@@ -42,7 +42,7 @@ export function environmentHost(episodes: Sessions): EpisodeHost {
   };
 }
 
-/** Keeps the tools that the row names, or all if it names none. */
+/** Keeps the tools that the row names, or all tools if it names none. */
 function narrowed(tools: Toolset, { responses_create_params: params }: TaskRow): Toolset {
   const { tools: given } = Object(params) as { tools?: unknown };
   if (!Array.isArray(given) || given.length === 0) return tools;

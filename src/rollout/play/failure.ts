@@ -6,20 +6,20 @@ import { thrownIn } from "../../session/thrown.ts";
 import { isFunctionCall } from "../../core/model.ts";
 import type { Conversations } from "../../core/sessions.ts";
 
-/** Returns why the run of an agent failed. */
+/** Returns why an agent's run failed. */
 export function failureInEvents(events: readonly NumberedEvent[]): RolloutFailure | undefined {
   const failed = events.findLast(({ type }) => type === "agent.failed");
   return failureInAnswers(events) ?? (failed?.type === "agent.failed" ? failureFromEvent(failed) : undefined);
 }
 
-/** Converts the failure event of an agent's run. */
+/** Converts the failure event from an agent's run. */
 function failureFromEvent({ step, error, thrown }: EventOf<"agent.failed">): RolloutFailure {
   const reason = `${error.code}: ${error.message}`;
   return { kind: classifyStep(step, error.code), reason, code: error.code, ...(thrown && { thrown }) };
 }
 
 function classifyStep(step: string, code: string): FailureKind {
-  // A commit of any step can fail.
+  // The commit can fail in any step.
   if (classifyCode(code) === "store") return "store";
   if (step === "model" && code.startsWith("model_")) return "model";
   return step === "tools" && code !== "invalid_agent" ? "tool" : "agent";
@@ -59,7 +59,7 @@ function classifyCode(code: string): FailureKind {
   return code.startsWith("model_") ? "model" : "internal";
 }
 
-/** The maximum number of author errors of one episode that are counted. */
+/** The maximum number of author errors that are counted for one episode. */
 const mostErrors = 100;
 
 /** Lists the errors of the author's tools that the model read. */
@@ -68,12 +68,12 @@ export function errorsInAnswers(events: readonly NumberedEvent[]): { errors?: st
   return thrown.length === 0 ? {} : { errors: thrown.slice(0, mostErrors).map(summarizeThrown) };
 }
 
-/** Tells whether a tool's answer was lost, as opposed to an error that the model should read. */
+/** Returns whether a tool's answer was lost, as opposed to an error that the model should read. */
 export const isLost = (thrown: unknown): boolean => !isHoldfastError(thrown) || !isForModel(thrown.code);
 
 /**
- * Returns why a conversation must not be scored although it continues: a tool or an agent behind a tool failed for a
- * reason that is not for the model.
+ * Returns why a conversation must not be scored although it continues. The cause is a tool, or an agent behind a tool,
+ * that failed for a reason not meant for the model.
  */
 export function failureInAnswers(events: readonly NumberedEvent[]): RolloutFailure | undefined {
   for (const event of events) {

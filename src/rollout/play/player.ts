@@ -33,8 +33,8 @@ export interface PlayerOptions {
 const outcomesWithLimit = new Set(["steps", "tokens", "seconds", "empty"]);
 
 /**
- * Plays with an agent. Mistakes of the model are part of the episode: it reads that a tool threw, is unknown or got
- * invalid arguments, continues, and is scored. A failure has another cause: see `FailureKind` and `isForModel`.
+ * Plays with an agent. The model's mistakes are part of the episode: it reads that a tool threw, is unknown or got
+ * invalid arguments, continues, and is scored. A failure has a different cause: see `FailureKind` and `isForModel`.
  *
  * @example
  * const play = createPlayer({ sessions: createSessions({ app: "rollouts", store }), episodes, agentFor: () => agent });
@@ -65,7 +65,7 @@ export function createPlayerOn(
       const response = fields["response"] as Json;
       const { verdict, ...found } = await host.verdict(rollout, { state, response, signal: deadline.signal });
       session = found.session ?? session;
-      // Its log stays if the store is persistent. The verdict stands, also if the close fails.
+      // Its log is kept if the store is persistent. The verdict is valid even if the close fails.
       await sessions.close(rollout.session).catch(() => false);
       const stopped = outcomesWithLimit.has(outcome) ? { stopped: outcome } : {};
       return { outcome: "scored", fields: { ...fields, ...verdict }, session, ...stopped, ...errors };
@@ -89,7 +89,7 @@ export function createPlayerOn(
       await sessions.fork(origin.conversation, { version, session, set: state }).catch(unlessCoded("session_exists"));
       return readEvents(session);
     }
-    // Isolated: no rollout sees the `user:` and `app:` state of another one.
+    // Isolated, so that rollouts do not see each other's `user:` and `app:` state.
     const opening = { session, user: "rollout", state, isolated: true };
     await sessions.open(opening).catch(unlessCoded("session_exists"));
     return [];
@@ -113,7 +113,7 @@ export function createPlayerOn(
     const isBegun = before.some(({ type }) => type === "invocation.began");
     const message = isBegun ? undefined : firstMessage(rollout.row);
     const { signal } = deadline;
-    // Only one process plays a rollout, so the process that began the turn is gone.
+    // Only one process plays a rollout, so the process that started the turn is gone.
     const running = run(playing as Agent, {
       sessions,
       session: rollout.session,
@@ -122,7 +122,7 @@ export function createPlayerOn(
       busy: "take",
       throwOnFailure: false,
     });
-    // Events are committed before they are yielded, so the log need not be read again.
+    // Events are committed before they are yielded, so the log does not have to be read again.
     const events = [...before];
     for (;;) {
       const { value, done } = await running.next();
@@ -134,7 +134,8 @@ export function createPlayerOn(
       if (value.type !== "tools.answered") continue;
       const outcome = failureInAnswers(events) ? "failed" : isAtFork(rollout, events) ? "forked" : undefined;
       if (outcome === undefined) continue;
-      // A run whose reader stops ends with the event that it yielded: no event follows the fork in the log.
+      // When a run's reader stops, the run ends with the event that it yielded. So no event follows the fork in the
+      // log.
       await running.return(undefined as never);
       return { outcome, events };
     }
@@ -146,7 +147,7 @@ export function createPlayerOn(
     return events;
   }
 
-  /** Returns the transcript of a failed episode, as far as it exists. */
+  /** Returns a failed episode's transcript, as far as it exists. */
   async function partialResponse(rollout: Rollout): Promise<TaskRow> {
     try {
       return { response: buildResponse(rollout, await readEvents(rollout.session)) };
@@ -156,7 +157,7 @@ export function createPlayerOn(
   }
 }
 
-/** Watches the environment's tools. A lost answer ends the episode, or the model would be judged by it. */
+/** Watches the environment's tools. A lost answer ends the episode; otherwise the model would be judged by it. */
 export function watched(tools: Toolset, lose: (thrown: unknown) => void): Toolset {
   return {
     list: (context) => tools.list(context),
@@ -198,7 +199,7 @@ export function withSettings(model: Model, settings: Partial<ModelRequest> = {})
   };
 }
 
-/** Returns the input of the row as the first message. */
+/** Returns the row's input as the first message. */
 function firstMessage(row: TaskRow): Item[] {
   const items = inputItems(row);
   if (typeof items === "string") throw new HoldfastError("invalid_task", items);
@@ -216,7 +217,7 @@ function findStep(step: number, events: readonly NumberedEvent[]): number {
   return events.findIndex((event) => isStep(event) && ++count === step);
 }
 
-/** Tells whether the conversation has reached its fork. */
+/** Returns whether the conversation has reached its fork. */
 function isAtFork({ forkAfter }: Rollout, events: readonly NumberedEvent[]): boolean {
   return forkAfter !== undefined && findStep(forkAfter, events) >= 0;
 }

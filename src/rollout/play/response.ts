@@ -1,4 +1,4 @@
-// buildResponse(): turns the transcript of an episode into one Responses object, the format of rollout files.
+// buildResponse(): turns an episode's transcript into one Responses object, the format of rollout files.
 import type { EventOf, NumberedEvent } from "../../core/event.ts";
 import { copyJson, type Json } from "../../core/json.ts";
 import type { Usage } from "../../core/model.ts";
@@ -29,8 +29,8 @@ export function buildResponse({ row, session }: Rollout, events: NumberedEvent[]
 }
 
 /**
- * Marks an episode whose prompts do not continue the sampled tokens: a trainer would learn from tokens that the model has
- * not seen. Agents of one episode have conversations of their own.
+ * Marks an episode whose prompts do not continue the sampled tokens, because a trainer would learn from tokens that the
+ * model has not seen. Each agent in an episode has its own conversation.
  */
 export function tokenChain(events: readonly NumberedEvent[]): TaskRow {
   const answers = events.filter((event) => event.type === "model.answered") as EventOf<"model.answered">[];

@@ -1,4 +1,4 @@
-// createServerPlayer(): plays one episode on a server of the gym protocol, Holdfast's or another.
+// createServerPlayer(): plays one episode on a server that speaks the gym protocol, Holdfast's or a different one.
 import type { AgentContext, Toolset } from "../../core/agent.ts";
 import type { AgentState } from "../../core/shared-state.ts";
 import { HoldfastError, invalidOption, isForModel, messageOf } from "../../core/errors.ts";
@@ -55,7 +55,7 @@ function serverHost(client: GymClient): EpisodeHost {
       return await client.post(request);
     } catch (thrown) {
       if (request.signal.aborted) throw thrown;
-      // Without a cause: this is not an error of the author's code.
+      // Has no cause, because this is not an error in the author's code.
       throw new HoldfastError(code, messageOf(thrown));
     }
   }
@@ -73,9 +73,9 @@ function serverHost(client: GymClient): EpisodeHost {
     },
   };
 
-  /** Returns the tools of one conversation. The model reads the server's answers unchanged. */
+  /** Returns one conversation's tools. The model reads the server's answers unchanged. */
   function sessionTools(tools: ToolSchema[], inDoubt: ReadonlySet<string>): Toolset {
-    /** While the calls of one answer run in sequence, newer than the cookies in the state. */
+    /** Newer than the cookies in the state while the calls in one answer run in sequence. */
     let cookies: Cookies | undefined;
     const inTurn = createKeyedQueue();
 
@@ -85,7 +85,7 @@ function serverHost(client: GymClient): EpisodeHost {
       if (inDoubt.has(once) && !isHoldfast(cookies)) throw inDoubtError(client.root, tool);
       const path = `/${encodeURIComponent(tool)}`;
       const reply = await client.post({ path, body: input, cookies, once, signal: context.signal });
-      // Also after refusals: they are results, so their cookies are committed with them.
+      // Also done after refusals: they are results, so their cookies are committed with them.
       cookies = reply.cookies;
       context.state[key] = cookies;
       return toResult(reply);
@@ -103,7 +103,7 @@ function serverHost(client: GymClient): EpisodeHost {
 /** A Holdfast server applies a call once, however often it is sent. */
 const isHoldfast = (cookies: Cookies): boolean => Object.keys(cookies).some((name) => name.startsWith("holdfast_"));
 
-/** Returns the ids of calls that were decided on when the conversation was interrupted. */
+/** Returns the ids of calls that had been decided on when the conversation was interrupted. */
 function callsInDoubt(before: readonly NumberedEvent[]): ReadonlySet<string> {
   const at = before.findLastIndex(({ type }) => type === "model.answered");
   const answer = before[at];
@@ -119,8 +119,8 @@ function inDoubtError(root: string, tool: string): HoldfastError {
 }
 
 /**
- * Returns the body for the model, with the status of a success or a refusal. A failure of the server is not for the
- * model. A store that fails is named, because the rollout may continue later.
+ * Returns the body for the model, with a success or refusal status. A server failure is not for the model. A failing
+ * store is named, because the rollout may continue later.
  */
 function toResult({ status, text }: GymReply): Json {
   if (isOk({ status })) return parseOutput(text);
@@ -143,7 +143,7 @@ function verdictIn(reply: GymReply, row: TaskRow): { verdict: TaskRow; session?:
   return { verdict: toVerdictFields(own, row), ...(typeof session === "string" && { session }) };
 }
 
-/** Removes the fields that Holdfast adds about the session. Version 0.1 did not nest them. */
+/** Removes the fields about the session that Holdfast adds. Version 0.1 did not nest them. */
 function withoutOwn(told: TaskRow): TaskRow {
   const { holdfast: _, episode: __, reseeds: ___, verdicts: ____, ...verdict } = told;
   return verdict;
@@ -166,7 +166,7 @@ export function rowForServer(row: TaskRow, told: ToolSchema[] = []): TaskRow {
   const tools = isGiven ? params["tools"] : told;
   const played: TaskRow = { ...row, responses_create_params: { ...params, tools: tools as Json } };
   for (const { name } of toolsIn(played)) {
-    // A path of several segments could reach a reserved name.
+    // A path with several segments could reach a reserved name.
     if (/^[A-Za-z0-9_-]{1,128}$/.test(name) && !isReservedTool(name)) continue;
     const message = `the row names the tool ${JSON.stringify(name)}, which is reserved or not a valid name`;
     throw new HoldfastError("invalid_task", message);

@@ -1,10 +1,10 @@
-// withStepRewards(): adds to each scored row the reward at every version of its episode, with the call that made it.
+// withStepRewards(): adds the reward at every version of the episode to each scored row, with the call that caused it.
 import type { Json } from "../../core/json.ts";
 import type { Play } from "../../core/rollout.ts";
 import type { Sessions } from "../../core/sessions.ts";
 import { failureFromError } from "./failure.ts";
 
-/** The rewards are those of `episodes.rewards`: verify without a response. */
+/** The rewards come from `episodes.rewards`: verify without a response. */
 export function withStepRewards(episodes: Sessions, play: Play): Play {
   return async (rollout, signal) => {
     const played = await play(rollout, signal);
@@ -22,7 +22,7 @@ async function stepRewards(episodes: Sessions, session: string, signal: AbortSig
   const calls = new Map<number, string>();
   for await (const event of episodes.events(session)) {
     if (event.type !== "tool.called" && event.type !== "tool.settled") continue;
-    // The id of an agent's call is its step and the model's call id.
+    // An agent's call id consists of its step and the model's call id.
     if (event.call !== undefined) calls.set(event.version, event.call.replace(/^\d+\./, ""));
   }
   const rewards = await episodes.rewards(session, { signal });

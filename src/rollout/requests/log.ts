@@ -1,4 +1,4 @@
-// openRequestLog(): the log of a rollout request. One process plays the request and writes the log; any process reads it.
+// openRequestLog(): a rollout request's log. One process plays the request and writes the log; any process reads it.
 import { HoldfastError } from "../../core/errors.ts";
 import type { TaskRow } from "../../core/rollout.ts";
 import { decode } from "../../core/session.ts";
@@ -17,7 +17,7 @@ export type Written =
   | { type: "released" }
   | { type: "retried"; node: string }
   | { type: "row"; row: TaskRow }
-  /** A row that waits for its group. Its entry is the row, and has its node as key. */
+  /** A row that is waiting for its group. Its entry is the row, and the entry's key is its node. */
   | { type: "kept"; row: TaskRow }
   | { type: "group"; task: number; versions: number[] }
   | { type: "cancelled" }
@@ -26,7 +26,7 @@ export type Written =
 /** The fold of a log. */
 export interface RequestState extends ExistingRows {
   version: number;
-  /** The time of the newest entry. */
+  /** The timestamp of the newest entry. */
   at: number;
   /** The index of the newest line. */
   index: number;
@@ -38,7 +38,7 @@ export interface RequestState extends ExistingRows {
   claim: { owner: string; lapsesAfter: number } | undefined;
   isCancelled: boolean;
   isEnded: boolean;
-  /** By task: the rows that wait for their group. */
+  /** The rows that are waiting for their group, by task. */
   kept: Map<number, KeptRow[]>;
 }
 
@@ -46,34 +46,34 @@ export interface KeptRow {
   version: number;
   /** Its number among the task's rollouts. */
   index: number;
-  /** Its place in the tree of forks; "" for an episode that was not forked. */
+  /** Its place in the tree of forks; "" if the episode was not forked. */
   branch: string;
 }
 
-/** Prefixes of keys: lines by index, and rows of groups by node. */
+/** Prefixes for keys: lines by index, and rows in groups by node. */
 const lineKey = "i:";
 const keptKey = "k:";
 
 export const isLine = ({ key }: NewEntry): boolean => key?.startsWith(lineKey) ?? false;
 export const isEnd = ({ body }: NewEntry): boolean => body.startsWith('{"type":"end"');
 
-/** Reads the counts of a line without parsing its row. */
+/** Reads a line's counts without parsing its row. */
 export function lineCounts({ body }: NewEntry): { done: number; failed: number } {
   const [, done, failed] = /^\{"type":"\w+","index":\d+,"done":(\d+),"failed":(\d+)/.exec(body) ?? [];
   return { done: Number(done), failed: Number(failed) };
 }
 
 export const logName = (environment: string, request: string): string => `holdfast:rollouts:${environment}:${request}`;
-/** The name of the logs in lists of the store. */
+/** The logs' name in the store's lists. */
 export const logsName = (environment: string): string => `holdfast:rollouts:${environment}`;
 
 export interface RequestLog {
   readonly state: RequestState;
-  /** Appends. Throws `turn_lost` if another process has taken over. Simultaneous writes are one commit. */
+  /** Appends. Throws `turn_lost` if a different process has taken over. Simultaneous writes become one commit. */
   write(...written: Written[]): Promise<void>;
-  /** Reads what other processes have appended. */
+  /** Reads the entries that other processes have appended. */
   refresh(): Promise<void>;
-  /** Returns what follows from a write, such as a group that it completes. */
+  /** Returns the entries that follow from a write, such as a group that it completes. */
   follow: (state: RequestState, written: Written) => Written[];
 }
 
@@ -81,7 +81,7 @@ export interface RequestLogOptions {
   store: Store;
   environment: string;
   request: string;
-  /** Tells whether this process may still write. */
+  /** Returns whether this process may still write. */
   mayWrite(state: RequestState): boolean;
   /** Called after every commit. */
   onWritten(): void;
@@ -100,7 +100,7 @@ export function createRequestLog(options: RequestLogOptions): RequestLog {
     }
   }
 
-  /** Takes what waits, appends it as one commit, and again until nothing waits. */
+  /** Appends all waiting writes as one commit, and repeats until none are waiting. */
   async function flush(): Promise<void> {
     while (waiting.length > 0) {
       const batch = waiting;
@@ -138,7 +138,7 @@ export function createRequestLog(options: RequestLogOptions): RequestLog {
     ...(isEnded && { ended: "closed" as const }),
   });
 
-  /** Returns the entries of a write, with what follows from it, and adds them to the state. */
+  /** Returns a write's entries, with the entries that follow from it, and adds them to the state. */
   function entriesFor(written: Written): NewEntry[] {
     const entry = toEntry(written, state);
     note(state, written, entry);
@@ -229,7 +229,7 @@ function keep({ kept, version }: RequestState, row: TaskRow): void {
   else kept.set(task, [one]);
 }
 
-/** The text of an entry is the line that the client gets. */
+/** An entry's text is the line that the client gets. */
 function toEntry(written: Written, state: RequestState): NewEntry {
   const at = Math.max(Date.now(), state.at);
   const isScored = (row: TaskRow): number => (isFailed(row) ? 0 : 1);

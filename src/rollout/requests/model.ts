@@ -1,16 +1,16 @@
-// createRequestedModels(): the model of a request. The client chooses its URL, so only allowed servers are asked.
+// createRequestedModels(): the model for a request. The client chooses its URL, so only allowed servers are asked.
 import { isIP } from "node:net";
 import { invalidOption } from "../../core/errors.ts";
 import type { Model } from "../../core/model.ts";
 import type { RequestedModel } from "./request.ts";
 
-/** Models that this process plays itself. */
+/** Models that run in this process. */
 const ownModels = new Set(["scripted", "random"]);
 
 /**
- * Returns a function that creates the model of a request, or returns the name of an own one. A client could reach any
- * server that this machine reaches, so only this machine is allowed, and the URLs in `allowed`. The API key of this
- * process is sent to URLs in `allowed` only.
+ * Returns a function that creates the model for a request; for a built-in model it returns the name. A client could
+ * otherwise reach any server that this machine reaches, so only this machine and the URLs in `allowed` are permitted.
+ * This process's API key is sent only to URLs in `allowed`.
  */
 export function createRequestedModels(
   allowed: readonly string[] = [],
@@ -44,13 +44,13 @@ function parseUrl(text: string, name: string): URL {
   );
 }
 
-/** Tells whether a name always leads to this machine. */
+/** Returns whether a name always leads to this machine. */
 function isLoopback(hostname: string): boolean {
   if (hostname === "localhost" || hostname === "[::1]") return true;
   return isIP(hostname) === 4 && hostname.startsWith("127.");
 }
 
-/** Tells whether a URL is the other one, or below its path. */
+/** Returns whether a URL equals the other one, or is below its path. */
 function isBelow(url: URL, above: URL): boolean {
   const folder = above.pathname.replace(/\/*$/, "/");
   return url.origin === above.origin && `${url.pathname}/`.startsWith(folder);

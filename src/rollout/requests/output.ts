@@ -1,14 +1,14 @@
-// requestOutput(): keeps the rows of a request in its log. Rows of a group wait there until the group is complete.
+// requestOutput(): stores a request's rows in its log. Rows of a group wait there until the group is complete.
 import type { TaskRow } from "../../core/rollout.ts";
 import type { CollectionOutput } from "../output.ts";
 import { createTree, rowNodeKey, type Branching } from "../tree.ts";
 import type { KeptRow, RequestLog, RequestState, Written } from "./log.ts";
 
-/** A failed row is final here: the client has got it. */
+/** A failed row is final here, because the client has already received it. */
 export function requestOutput(log: RequestLog, groups: boolean): CollectionOutput {
   const keep = (row: TaskRow): Promise<void> => log.write({ type: groups ? "kept" : "row", row });
   return {
-    // Copies: the state of the log grows with every row.
+    // Copies, because the log's state grows with every row.
     existing: () =>
       Promise.resolve({ done: new Set(log.state.done), known: new Set(), tries: new Map(log.state.tries) }),
     input: () => undefined,
@@ -19,8 +19,8 @@ export function requestOutput(log: RequestLog, groups: boolean): CollectionOutpu
 }
 
 /**
- * Returns a function that writes a group after its last row. `rollouts`: the rollouts of a task, if every episode is
- * forked. An episode that ends before a fork stands for all its continuations.
+ * Returns a function that writes a group after its last row. `rollouts`: the number of rollouts for a task if every
+ * episode is forked. An episode that ends before a fork counts for all its continuations.
  */
 export function createGrouping(
   branches: readonly Branching[],
@@ -37,7 +37,7 @@ export function createGrouping(
   };
 }
 
-/** Returns the groups that will not be complete: a store lost an episode that was forked, or the request ends early. */
+/** Returns the groups that will never be complete, because a store lost a forked episode or the request ended early. */
 export const remainingGroups = ({ kept }: RequestState): Written[] =>
   [...kept].map(([task, rows]) => toGroup(task, rows));
 

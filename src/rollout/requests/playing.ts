@@ -1,4 +1,4 @@
-// createPlaying(): plays the rollouts of a request, with `collect`, into its log.
+// createPlaying(): plays a request's rollouts, using `collect`, and writes them to its log.
 import type { Conversations, Sessions } from "../../core/sessions.ts";
 import type { Play } from "../../core/rollout.ts";
 import type { Store } from "../../core/store.ts";
@@ -26,14 +26,14 @@ export interface PlayingOptions {
   episodes: Sessions;
   /** Stores the conversations. */
   sessions: Conversations;
-  /** The folder, file or package of the environment, for its tasks and its solution. Default: requests bring tasks. */
+  /** The environment's folder, file or package, for its tasks and its solution. Default: requests bring their tasks. */
   target?: string | undefined;
   /** Places for episodes, shared with other objects. Default: 2,048 of its own. */
   places?: Places | undefined;
-  /** URLs of models that requests may name, beside those on this machine. */
+  /** URLs of models that requests may name, besides models on this machine. */
   models?: readonly string[] | undefined;
   telemetry?: Telemetry | undefined;
-  /** Plays the rollouts of a request elsewhere, for example on a queue. Default: in this process. */
+  /** Plays a request's rollouts elsewhere, for example on a queue. Default: in this process. */
   playerFor?: PlayerFor | undefined;
 }
 
@@ -71,13 +71,13 @@ export function createPlaying(options: PlayingOptions) {
     };
   }
 
-  /** Checks a request. Returns the digest of its tasks and the number of its rollouts. */
+  /** Checks a request. Returns a digest of its tasks and the number of its rollouts. */
   async function begin(asked: RolloutRequest): Promise<{ tasks: string; rollouts: number }> {
     const { tasks } = await prepared(asked);
     return { tasks: tasks.digest, rollouts: tasks.count * rolloutsOf(asked) };
   }
 
-  /** Plays the missing rollouts. Returns the last entries of the log, or a release if it was stopped. */
+  /** Plays the missing rollouts. Returns the last entries for the log, or a release if it was stopped. */
   async function play(log: RequestLog, signal: AbortSignal): Promise<Written[]> {
     const stopped = log.state.isCancelled ? { isStopped: true } : await collected(log, signal);
     const { isCancelled } = log.state;
@@ -93,7 +93,8 @@ export function createPlaying(options: PlayingOptions) {
     try {
       ready = await prepared(asked);
     } catch (thrown) {
-      // Its model or its tasks were allowed when it began, and are not any more: it would never end.
+      // Its model or its tasks were allowed when it started, and no longer are. Without this, the request would never
+      // end.
       if (!isHoldfastError(thrown) || thrown.status >= 500) throw thrown;
       return { isStopped: false, error: { code: thrown.code, message: thrown.message } };
     }

@@ -1,4 +1,4 @@
-// createReading(): reads the lines of rollout requests from their logs, for any number of readers. A reader holds one page.
+// createReading(): reads rollout requests' lines from their logs, for any number of readers. A reader holds one page.
 import { EventEmitter, once } from "node:events";
 import { setTimeout as delay } from "node:timers/promises";
 import { HoldfastError } from "../../core/errors.ts";
@@ -10,9 +10,9 @@ import { findLine, isEnd, isLine, lineCounts, lineText, logName, logsName } from
 export interface RequestInfo {
   request: string;
   state: "running" | "ended";
-  /** When it began, in milliseconds since 1970. */
+  /** When it started, in milliseconds since 1970. */
   opened: number;
-  /** Rollouts that have ended, and those of them that failed. */
+  /** Number of rollouts that have ended, and how many of them failed. */
   done: number;
   failed: number;
 }
@@ -23,15 +23,15 @@ export interface LinesOptions {
   signal?: AbortSignal | undefined;
 }
 
-/** Milliseconds without a line after which a reader gets one of type "waiting". */
+/** Milliseconds without a line after which a reader gets a line of type "waiting". */
 const silence = 5_000;
 /** Milliseconds between two reads of a log that another process writes. */
 const pollEvery = 200;
-/** Entries and bytes that one reader holds, unless one entry or group has more. */
+/** Entries and bytes that one reader holds, unless one entry or group is larger. */
 const pageEntries = 64;
 const pageBytes = 256 * 1024;
 
-/** `keep` is called with a request that has not ended and has no new line: somebody must play it. */
+/** `keep` is called with a request that has not ended and has no new line, so that some process plays it. */
 export function createReading(store: Store, environment: string, keep: (request: string) => void) {
   const changes = new EventEmitter().setMaxListeners(0);
 
@@ -95,7 +95,7 @@ export function createReading(store: Store, environment: string, keep: (request:
 
   /** Reads the counts of the newest line. */
   async function countsAt(session: string, newest: number): Promise<{ done: number; failed: number }> {
-    // Few at first: rows may be large, and the newest entry mostly is a line.
+    // Reads few entries at first: rows may be large, and the newest entry is usually a line.
     for (let [end, size] = [newest, 1]; end > 0; [end, size] = [end - size, 4 * size]) {
       const entries = (await store.read(session, Math.max(0, end - size), Math.min(end, size))) ?? [];
       const line: Entry | undefined = entries.findLast(isLine);
@@ -107,7 +107,7 @@ export function createReading(store: Store, environment: string, keep: (request:
   return {
     lines,
     list,
-    /** Refuses an unknown request or index at once, before the first line is asked for. */
+    /** Refuses an unknown request or index immediately, before the first line is requested. */
     startAfter,
     /** Wakes the readers of a request. */
     wake: (request: string): void => void changes.emit(logName(environment, request)),

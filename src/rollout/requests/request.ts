@@ -1,4 +1,4 @@
-// RolloutRequest: the tasks, model and limits of a request for rollouts, and its checks.
+// RolloutRequest: a rollout request's tasks, model and limits, and the checks on them.
 import { hash } from "node:crypto";
 import type { AgentLimits } from "../../core/agent.ts";
 import { canonicalText } from "../../core/digest.ts";
@@ -13,22 +13,22 @@ import { createTree, type Branching } from "../tree.ts";
 export interface RequestedModel {
   /** The address of its API, as in http://127.0.0.1:8000/v1. Without it, `name` is "scripted" or "random". */
   url?: string;
-  /** Its name at the server. */
+  /** Its name on the server. */
   name: string;
-  /** The API of the server. Default "chat". */
+  /** The server's API. Default "chat". */
   api?: "chat" | "openai" | "anthropic";
   temperature?: number;
   topP?: number;
-  /** The maximum number of tokens of each answer. */
+  /** Maximum number of tokens in each answer. */
   maxTokens?: number;
   /** Further fields of every request to the model, such as `{ return_token_ids: true }`. */
   request?: { [field: string]: Json };
 }
 
 export interface RolloutRequest {
-  /** Chosen by the client: the same request sent again is played once. Default: a new one. */
+  /** Chosen by the client. If the same request is sent again, it is played only once. Default: a new id. */
   request?: string;
-  /** The tasks. Default: those of the environment's file. */
+  /** The tasks. Default: the tasks in the environment's file. */
   tasks?: TaskRow[];
   /** The tasks file next to the environment: "train" for tasks_train.jsonl. Default: tasks.jsonl. */
   split?: string;
@@ -41,15 +41,15 @@ export interface RolloutRequest {
   /** Where episodes are forked. Default: nowhere. */
   branch?: Branching[];
   model: RequestedModel;
-  /** Limits of the agent. An episode that reaches one is still verified. */
+  /** Limits for the agent. An episode that reaches one is still verified. */
   limits?: Pick<AgentLimits, "steps" | "tokens" | "seconds">;
   /** Seconds after which an episode fails. Default: unlimited. */
   timeout?: number;
-  /** Episodes of this request at once. Default: as many as there are places. */
+  /** How many of this request's episodes run at once. Default: as many as there are places. */
   concurrency?: number;
-  /** Maximum attempts of a rollout that fails. Default 3. */
+  /** Maximum number of attempts for a rollout that fails. Default 3. */
   attempts?: number;
-  /** Random seed of the environment. Default 0. */
+  /** Random seed for the environment. Default 0. */
   seed?: number;
   /** Default "per-task". */
   randomSeed?: RandomSeedPolicy;
@@ -63,7 +63,7 @@ export interface RolloutRequest {
   stepRewards?: boolean;
 }
 
-/** The maximum number of rollouts of one episode. */
+/** The maximum number of rollouts from one episode. */
 const mostLeaves = 10_000;
 
 const requestName = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
@@ -75,7 +75,7 @@ export function assertRequestId(id: string): void {
   throw invalidOption(`${shown} is not a valid request id; use 1 to 128 letters, digits, ".", "-" and "_"`);
 }
 
-/** Refuses a request that could not be played. */
+/** Refuses a request that cannot be played. */
 export function assertRolloutRequest(asked: RolloutRequest): void {
   const { tasks, split, offset, limit, branch = [], limits = {}, model } = asked;
   if (asked.request !== undefined) assertRequestId(asked.request);
@@ -99,7 +99,7 @@ export function assertRolloutRequest(asked: RolloutRequest): void {
   assertRequest({ ...(model.request && { request: model.request }) });
 }
 
-/** Returns a digest of what the request asks for, without its id. */
+/** Returns a digest of the request without its id. */
 export function digestRequest(given: RolloutRequest): string {
   const { request: _, ...asked } = given;
   return hash("sha256", canonicalText(asked as unknown as Json), "base64url");

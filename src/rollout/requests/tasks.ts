@@ -1,4 +1,4 @@
-// readRequestTasks(): the tasks of a request, from its body or from a file beside the environment.
+// readRequestTasks(): a request's tasks, from its body or from a file next to the environment.
 import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -8,7 +8,7 @@ import { createNumbering, readLine, readRows, type BadRow, type ReadRow } from "
 import type { RolloutRequest } from "./request.ts";
 
 export interface RequestTasks {
-  /** Reads the rows, again at each call. */
+  /** Reads the rows again at each call. */
   rows(): AsyncIterable<ReadRow | BadRow>;
   /** The number of rows. */
   count: number;
@@ -18,7 +18,7 @@ export interface RequestTasks {
   digest: string;
 }
 
-/** `target`: the folder, file or package of the environment, for requests without tasks. */
+/** `target`: the environment's folder, file or package, for requests without tasks. */
 export async function readRequestTasks(asked: RolloutRequest, target: string | undefined): Promise<RequestTasks> {
   const file = asked.tasks ? undefined : await findFile(asked, target);
   const rows = (): AsyncIterable<ReadRow | BadRow> =>

@@ -106,8 +106,8 @@ function alterations(value: string): string[] {
 }
 
 /**
- * Signs the content of a cookie of NeMo Gym's servers again, whose secret key is its own name, as itsdangerous' TimestampSigner does. Returns undefined
- * if the cookie has another form.
+ * Signs the content of a cookie of NeMo Gym's servers again, whose secret key is its own name, as itsdangerous'
+ * TimestampSigner does. Returns undefined if the cookie has another form.
  */
 function forgedWithItsName(name: string, value: string): string | undefined {
   const [content = "", time, signature, ...more] = value.replace(/^"(.*)"$/, "$1").split(".");

@@ -96,7 +96,7 @@ export function showsState({ first, second }: Pick<Trial, "first" | "second">): 
   return JSON.stringify(first) !== JSON.stringify(second);
 }
 
-/** Tells whether these are the answers of a session in which the calls were made once before. */
+/** Returns whether these are the answers of a session in which the calls were created once before. */
 export const continues = (answers: Answers, { second }: Trial): boolean =>
   JSON.stringify(answers) === JSON.stringify(second);
 
