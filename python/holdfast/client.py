@@ -78,13 +78,16 @@ class Client:
         """Plays rollouts on the server and yields their events: rows, or groups of rows with `groups=True`.
 
         `settings` are the fields of `POST /v1/rollouts`. A request with an id that the server knows continues that request.
-        After a broken connection or a restart of the server, the stream continues after the last event that was yielded.
+        With `after`, it must know it, and the events after that index follow.
+        After a broken connection, the stream continues after the last event that was yielded. It does so after a restart
+        of the server too, if the server has a persistent store. If it has none, the request is lost, and that is an error.
         """
         request = request or str(uuid.uuid4())
         last = -1 if after is None else after
         deadline = time.monotonic() + self.patience
         pause = _Pause()
-        begin = True
+        # A request that is begun again has other rows under the same indexes, so none is begun once a row was seen.
+        begin = last < 0
         while True:
             try:
                 for event in self._rollout_events(request, settings, last, begin):
@@ -99,6 +102,9 @@ class Client:
                         return
                 reason: Exception = ConnectionError("the stream ended before its last event")
             except HoldfastError as error:
+                if error.status == 404 and last >= 0:
+                    lost = f"the server has lost the request {request} after its event {last} ({error.message}); use a persistent --store"
+                    raise HoldfastError(error.status, error.code, lost) from error
                 if error.status == 404 and not begin:
                     begin = True
                 elif not error.retried:

@@ -1,0 +1,63 @@
+"""The stream of rollouts against a server that breaks: no Node, only replies from a list."""
+
+from __future__ import annotations
+
+import json
+import threading
+import unittest
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from holdfast.client import Client, HoldfastError
+
+BEGUN, ROW, END = ({"type": type, "index": index} for index, type in enumerate(("begun", "row", "end")))
+WAITING = {"type": "waiting"}
+
+
+class Stream(unittest.TestCase):
+    def serve(self, *replies: list | int) -> Client:
+        """Serves one reply after the other: events after which the connection ends, or a status. Keeps what was asked."""
+        left, asked = list(replies), []
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                self.rfile.read(int(self.headers.get("content-length", 0)))
+                asked.append(f"{self.command} {self.path}")
+                reply = left.pop(0)
+                self.send_response(reply if isinstance(reply, int) else 200)
+                self.end_headers()
+                if isinstance(reply, list):
+                    self.wfile.write(b"".join(json.dumps(event).encode() + b"\n" for event in reply))
+
+            do_POST = do_GET
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        self.asked = asked
+        return Client(f"http://127.0.0.1:{server.server_port}", patience=5)
+
+    def test_a_request_that_is_lost_after_a_row_is_an_error_and_not_begun_again(self) -> None:
+        client, seen = self.serve([BEGUN, ROW], 404), []
+        with self.assertRaisesRegex(HoldfastError, "has lost the request once .*use a persistent --store"):
+            for event in client.rollouts(request="once"):
+                seen.append(event)
+        self.assertEqual(seen, [BEGUN, ROW])
+        self.assertEqual(self.asked, ["POST /v1/rollouts", "GET /v1/rollouts/once?after=1"])
+
+    def test_a_request_that_is_continued_after_an_event_is_not_begun_again(self) -> None:
+        with self.assertRaisesRegex(HoldfastError, "has lost the request once"):
+            list(self.serve(404).rollouts(request="once", after=1))
+        self.assertEqual(self.asked, ["GET /v1/rollouts/once?after=1"])
+
+    def test_a_request_that_is_lost_before_any_event_is_begun_again(self) -> None:
+        client = self.serve([WAITING], 404, [BEGUN, ROW, END])
+        self.assertEqual(list(client.rollouts(request="once")), [BEGUN, ROW, END])
+        self.assertEqual([one.split(" ")[0] for one in self.asked], ["POST", "GET", "POST"])
+
+
+if __name__ == "__main__":
+    unittest.main()
