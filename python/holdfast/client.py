@@ -84,14 +84,15 @@ class Client:
         """
         request = request or str(uuid.uuid4())
         last = -1 if after is None else after
-        deadline = time.monotonic() + self.patience
+        # The patience begins at the first failure: whoever takes the events may work on one for longer than that.
+        deadline: float | None = None
         pause = _Pause()
         # A request that is begun again has other rows under the same indexes, so none is begun once a row was seen.
         begin = last < 0
         while True:
             try:
                 for event in self._rollout_events(request, settings, last, begin):
-                    begin, deadline, pause = False, time.monotonic() + self.patience, _Pause()
+                    begin, deadline, pause = False, None, _Pause()
                     index = event.get("index")
                     if event.get("type") == "waiting" or (isinstance(index, int) and index <= last):
                         continue
@@ -112,7 +113,9 @@ class Client:
                 reason = error
             except BROKEN as error:
                 reason = error
-            if time.monotonic() > deadline:
+            now = time.monotonic()
+            deadline = now + self.patience if deadline is None else deadline
+            if now >= deadline:
                 raise ConnectionError(f"rollouts {request} of {self.url} stopped: {reason}") from reason
             pause.wait()
 

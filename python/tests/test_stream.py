@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 import unittest
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -57,6 +58,22 @@ class Stream(unittest.TestCase):
         client = self.serve([WAITING], 404, [BEGUN, ROW, END])
         self.assertEqual(list(client.rollouts(request="once")), [BEGUN, ROW, END])
         self.assertEqual([one.split(" ")[0] for one in self.asked], ["POST", "GET", "POST"])
+
+    def test_work_on_an_event_that_is_longer_than_the_patience_does_not_end_the_stream(self) -> None:
+        client, seen = self.serve([BEGUN, ROW], 503, [END]), []
+        client.patience = 0.5
+        for event in client.rollouts(request="once"):
+            seen.append(event)
+            if event == ROW:
+                time.sleep(0.6)
+        self.assertEqual(seen, [BEGUN, ROW, END])
+
+    def test_a_server_that_stays_broken_ends_the_stream_after_the_patience(self) -> None:
+        client = self.serve([BEGUN], *[503] * 50)
+        client.patience = 0.2
+        with self.assertRaisesRegex(ConnectionError, "rollouts once of .* stopped"):
+            list(client.rollouts(request="once"))
+        self.assertGreater(len(self.asked), 2)
 
 
 if __name__ == "__main__":
