@@ -1,8 +1,8 @@
 """A reference trainer: policy gradients with groups (GRPO), on rollouts that a Holdfast server plays.
 
 An iteration asks the server for rollouts of the policy, turns rows into advantages, updates the weights and writes a
-checkpoint. The request id of an iteration is a function of the run and the iteration, and an update counts once its
-checkpoint is written. So a trainer that was killed continues with the same rows, and uses each row once.
+checkpoint. The request id of an iteration is a function of the run, the iteration and the attempt, and an update counts
+once its checkpoint is written. So a trainer that was killed continues with the same rows, and uses each row once.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from .policy import Policy
 
 Row = dict[str, Any]
 WARM_STEPS = 20
+RETRIES = 3
 
 
 @dataclass
@@ -89,12 +90,12 @@ class Trainer:
     # Rollouts
 
     def request(self) -> Row:
-        """Returns the request of this iteration: the same one whenever it is asked for."""
-        settings = self.settings
+        """Returns the request of this iteration: the same one whenever it is asked for, until its attempt has failed."""
+        settings, attempt = self.settings, self.attempt()
         luck = random.Random(f"{settings.seed} {self.iteration}")
         tasks = [self.tasks[at] for at in luck.sample(range(len(self.tasks)), min(settings.tasks, len(self.tasks)))]
         asked: Row = {
-            "request": f"{self.name}-{self.iteration}",
+            "request": f"{self.name}-{self.iteration}" + (f".{attempt}" if attempt else ""),
             "tasks": tasks,
             "repeats": settings.repeats,
             "model": {
@@ -120,18 +121,42 @@ class Trainer:
     def collect(self) -> tuple[Collected, dict[str, float]]:
         """Plays the rollouts of this iteration. Time without a request at the policy is time of the environment."""
         begun, busy = time.perf_counter(), self.policy.busy_seconds()
-        collected = Collected()
-        for event in self.client.rollouts(**self.request()):
+        for retries_left in range(RETRIES, -1, -1):
+            collected, failure = self.play(self.request())
+            if failure is None:
+                break
+            self.next_attempt()
+            if not retries_left:
+                raise RuntimeError(f"{failure}; gave up after {RETRIES} retries, and the next start tries again")
+        sampling = self.policy.busy_seconds() - busy
+        return collected, {"sampling": sampling, "environment": time.perf_counter() - begun - sampling}
+
+    def play(self, request: Row) -> tuple[Collected, str | None]:
+        """Plays a request to its end. Returns its rows, and the reason if they must not be trained on."""
+        collected, failure = Collected(), None
+        for event in self.client.rollouts(**request):
             if event["type"] == "group":
                 collected.add(event["rows"])
             elif event["type"] == "row":
                 collected.add([event["row"]])
             elif event["type"] == "end" and event.get("error"):
-                raise RuntimeError(f"the rollouts ended early: {event['error']['message']} ({event['error']['code']})")
-        sampling = self.policy.busy_seconds() - busy
-        if not collected.episodes:
-            raise RuntimeError(f"no rollout can be trained on; left out: {dict(collected.left_out)}")
-        return collected, {"sampling": sampling, "environment": time.perf_counter() - begun - sampling}
+                failure = f"the rollouts ended early: {event['error']['message']} ({event['error']['code']})"
+            elif event["type"] == "end" and event.get("cancelled"):
+                failure = "the rollouts were cancelled"
+        if failure is None and not collected.episodes:
+            failure = f"no rollout can be trained on; left out: {dict(collected.left_out)}"
+        return collected, failure
+
+    def attempt(self) -> int:
+        """Returns how many requests of this iteration have failed. The server would repeat the end of a failed one."""
+        file = self.folder / "attempt.json"
+        saved = json.loads(file.read_bytes()) if file.exists() else {}
+        # The checkpoint says which iteration it is: the number of another one means nothing.
+        return saved["attempt"] if saved.get("iteration") == self.iteration else 0
+
+    def next_attempt(self) -> None:
+        text = json.dumps({"iteration": self.iteration, "attempt": self.attempt() + 1}).encode()
+        write_atomically(self.folder / "attempt.json", lambda file: file.write(text))
 
     # The update
 

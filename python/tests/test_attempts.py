@@ -1,0 +1,94 @@
+"""What the trainer does with a request that failed: a server that is a list of ends, and no model."""
+
+from __future__ import annotations
+
+import tempfile
+import types
+import unittest
+from pathlib import Path
+
+from .support import needs_torch
+
+try:
+    from holdfast.trainer import Settings, Trainer
+except ImportError:
+    Trainer = object  # type: ignore[assignment,misc]
+
+END = {"type": "end", "cancelled": False}
+CANCELLED = {"type": "end", "cancelled": True}
+FAILED = {"type": "end", "cancelled": False, "error": {"code": "model_failed", "message": "no answer"}}
+
+
+def row(session: str) -> dict:
+    said = {"prompt_token_ids": [1], "token_ids": [2], "generation_log_probs": [-0.5]}
+    return {"type": "group", "rows": [{"reward": 1, "session_id": session, "response": {"output": [said]}}]}
+
+
+class Played:
+    """A server that keeps each request: the same id has the same events again."""
+
+    def __init__(self, *streams: list) -> None:
+        self.left, self.known, self.asked = list(streams), {}, []
+
+    def rollouts(self, request: str, **_: object) -> list:
+        self.asked.append(request)
+        if request not in self.known:
+            self.known[request] = self.left.pop(0)
+        return self.known[request]
+
+
+class Bare(Trainer):
+    """A trainer without weights."""
+
+    def __init__(self, client: Played, folder: Path, iteration: int = 0) -> None:
+        self.client, self.folder, self.name, self.iteration = client, folder, "run", iteration
+        self.policy = types.SimpleNamespace(url="http://127.0.0.1:1/v1", name="policy", busy_seconds=lambda: 0.0)
+        self.settings, self.tasks, self.sampled = Settings(), [{}], 0
+
+
+@needs_torch
+class Attempts(unittest.TestCase):
+    def setUp(self) -> None:
+        held = tempfile.TemporaryDirectory(prefix="holdfast-attempts-")
+        self.addCleanup(held.cleanup)
+        self.folder = Path(held.name)
+
+    def test_a_first_attempt_has_the_plain_id(self) -> None:
+        client = Played([row("a"), END])
+        Bare(client, self.folder, 7).collect()
+        self.assertEqual(client.asked, ["run-7"])
+        self.assertEqual(list(self.folder.iterdir()), [])
+
+    def test_failed_cancelled_and_empty_requests_are_asked_again_and_their_rows_are_not_used(self) -> None:
+        client = Played([row("a"), FAILED], [row("b"), CANCELLED], [END], [row("c"), END])
+        trainer = Bare(client, self.folder)
+        collected, _ = trainer.collect()
+        self.assertEqual(client.asked, ["run-0", "run-0.1", "run-0.2", "run-0.3"])
+        self.assertEqual([one.session for one in collected.episodes], ["c"])
+        self.assertEqual(trainer.metrics(collected, {})["request"], "run-0.3")
+
+    def test_a_trainer_that_is_started_again_asks_for_the_same_attempt(self) -> None:
+        client = Played([FAILED], [row("a"), END])
+        Bare(client, self.folder).collect()
+        collected, _ = Bare(client, self.folder).collect()
+        self.assertEqual(client.asked, ["run-0", "run-0.1", "run-0.1"])
+        self.assertEqual([one.session for one in collected.episodes], ["a"])
+
+    def test_the_next_iteration_begins_with_its_first_attempt(self) -> None:
+        client = Played([FAILED], [row("a"), END], [row("b"), END])
+        trainer = Bare(client, self.folder)
+        trainer.collect()
+        trainer.iteration += 1
+        trainer.collect()
+        self.assertEqual(client.asked, ["run-0", "run-0.1", "run-1"])
+
+    def test_gives_up_after_three_retries_and_the_next_start_goes_on(self) -> None:
+        client = Played(*[[FAILED]] * 4, [row("a"), END])
+        with self.assertRaisesRegex(RuntimeError, "ended early: no answer .model_failed.; gave up after 3 retries"):
+            Bare(client, self.folder).collect()
+        Bare(client, self.folder).collect()
+        self.assertEqual(client.asked, ["run-0", "run-0.1", "run-0.2", "run-0.3", "run-0.4"])
+
+
+if __name__ == "__main__":
+    unittest.main()
