@@ -2,7 +2,7 @@
 
     python -m holdfast.policy --model PATH --port 8000
 
-`POST /reload {"path": …}` loads other weights between two answers. `GET /health` says what the server does.
+`POST /reload {"path": …}`, from this machine only, loads other weights between two answers. `GET /health` says what the server does.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
+import ipaddress
 import json
 import sys
 import threading
@@ -155,11 +156,12 @@ class Policy:
         server.close()
         self.loop.close()
 
-    async def answer(self, method: str, path: str, content: bytes) -> tuple[int, dict[str, Any]]:
+    async def answer(self, method: str, path: str, content: bytes, headers: dict[str, str], peer: str) -> tuple[int, dict[str, Any]]:
         try:
             if method == "POST" and path in ("/v1/chat/completions", "/chat/completions"):
                 return 200, await self._timed(json.loads(content))
             if method == "POST" and path == "/reload":
+                check_reload(headers, peer)
                 given = json.loads(content)["path"]
                 await self.loop.run_in_executor(None, lambda: self.reload(load_weights(given)))
                 return 200, {"version": self.version}
@@ -221,10 +223,11 @@ class Connection(asyncio.Protocol):
         content = bytes(self.received[end + 4 : whole])
         del self.received[:whole]
         keep = headers.get("connection", "").lower() != "close"
-        self.task = self.policy.loop.create_task(self._serve(words[0], words[1].split("?")[0], content, keep))
+        self.task = self.policy.loop.create_task(self._serve(words[0], words[1].split("?")[0], content, headers, keep))
 
-    async def _serve(self, method: str, path: str, content: bytes, keep: bool) -> None:
-        status, reply = await self.policy.answer(method, path, content)
+    async def _serve(self, method: str, path: str, content: bytes, headers: dict[str, str], keep: bool) -> None:
+        peer = (self.transport.get_extra_info("peername") or ("",))[0]
+        status, reply = await self.policy.answer(method, path, content, headers, peer)
         self.task = None
         self._reply(status, reply, keep)
         if keep:
@@ -244,7 +247,22 @@ class Refusal(Exception):
         self.status = status
 
 
-REASONS = {200: "OK", 400: "Bad Request", 404: "Not Found", 500: "Internal Server Error"}
+REASONS = {200: "OK", 400: "Bad Request", 403: "Forbidden", 404: "Not Found", 500: "Internal Server Error"}
+
+
+def check_reload(headers: dict[str, str], peer: str) -> None:
+    """Refuses to read a file for another machine, or for a page in a browser of this one."""
+    try:
+        address = ipaddress.ip_address(peer)
+        local = (getattr(address, "ipv4_mapped", None) or address).is_loopback
+    except ValueError:
+        local = False
+    if not local:
+        raise Refusal(403, "/reload is answered only on this machine; ask for it over 127.0.0.1")
+    if "origin" in headers:
+        raise Refusal(403, "/reload is not answered to web pages; send it without an Origin header")
+    if headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
+        raise Refusal(403, "/reload needs the content-type application/json")
 
 
 def load_weights(path: str) -> dict[str, torch.Tensor]:

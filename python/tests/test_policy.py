@@ -15,7 +15,7 @@ try:
     import torch
     from holdfast.engine import Engine, Sample
     from holdfast.model import Answer, TinyConfig, TinyFormat, TinyModel
-    from holdfast.policy import Policy
+    from holdfast.policy import Policy, Refusal, check_reload
 except ImportError:
     pass
 
@@ -147,6 +147,21 @@ class Serving(unittest.TestCase):
                 self.post(path, body)
             self.assertIn(refused.exception.code, (400, 404))
             self.assertTrue(json.load(refused.exception)["error"]["message"])
+
+    def test_weights_are_not_replaced_for_web_pages_or_other_machines(self) -> None:
+        json_type = {"content-type": "application/json"}
+        for headers in ({"content-type": "text/plain"}, {**json_type, "origin": "http://127.0.0.1:3000"}):
+            base = self.policy.url.removesuffix("/v1")
+            request = urllib.request.Request(f"{base}/reload", b'{"path":"missing.pt"}', headers)
+            with self.assertRaises(urllib.error.HTTPError) as refused:
+                urllib.request.urlopen(request, timeout=60)
+            self.assertEqual(refused.exception.code, 403)
+        for peer in ("10.0.0.7", "fe80::1%eth0", "::ffff:10.0.0.7", ""):
+            with self.assertRaises(Refusal):
+                check_reload(json_type, peer)
+        for peer in ("127.0.0.1", "::1", "::ffff:127.0.0.1"):
+            check_reload(json_type, peer)
+        self.assertEqual(self.policy.version, 0)
 
     def test_weights_are_replaced_while_it_serves(self) -> None:
         user = [{"role": "user", "content": "Add 3 to the counter."}]
