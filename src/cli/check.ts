@@ -1,4 +1,4 @@
-// holdfast check: tests an environment, a running server of the gym protocol, or a store.
+// holdfast check: tests an environment, a running gym protocol server, or a store.
 import type { Command } from "commander";
 import type { AnyEnvironment } from "../core/environment.ts";
 import { cannotLoad, invalidOption, messageOf } from "../core/errors.ts";
@@ -114,7 +114,7 @@ interface Described {
   bestReward?: number;
 }
 
-/** Asks a server for its environment, which Holdfast's servers describe. */
+/** Asks a server to describe its environment, which Holdfast's servers do. */
 async function describedAt(url: string, token: string | undefined): Promise<Described> {
   try {
     const headers = new Headers();
@@ -157,7 +157,7 @@ async function checkEnvironment(target: string, flags: Flags, onError: OnError):
   return results;
 }
 
-/** Adds a command that starts a server: the server of this check is gone when the commands are read. */
+/** Adds a command that starts a server, because this check's server is gone when someone reads the commands. */
 function elsewhere({ reproduce, ...checked }: Checked, url: string, target: string): Checked {
   if (!reproduce) return checked;
   const commands = reproduce.map((command) => command.replaceAll(url, "http://127.0.0.1:8080"));

@@ -12,7 +12,7 @@ import { endProcess } from "../telemetry/process.ts";
 const atOnce = 32;
 const handedOut = 256;
 
-/** The maximum number of rollouts of one episode. */
+/** The maximum number of rollouts from one episode. */
 const mostLeaves = 10_000;
 
 const example = `
@@ -113,7 +113,7 @@ export function addCollect(program: Command): void {
       if (target === undefined && server === undefined && !isUrl(flags.agent)) {
         throw invalidOption("name an environment, --server URL or --agent URL");
       }
-      // Other files have the same name with other endings: the files of x.jsonl and x.json would collide.
+      // Other files have the same name with different extensions, so the files for x.jsonl and x.json would collide.
       if (!/[^/\\]\.jsonl$/.test(flags.out)) {
         throw invalidOption(`--out must end in .jsonl, as in runs/scripted.jsonl, not ${flags.out}`);
       }

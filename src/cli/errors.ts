@@ -1,4 +1,4 @@
-// holdfast errors: explains the codes of errors.
+// holdfast errors: explains error codes.
 import type { Command } from "commander";
 import { errorTable, invalidOption, type ErrorCode } from "../core/errors.ts";
 import { suggest } from "../core/suggest.ts";

@@ -1,17 +1,18 @@
-// explainDeath(): lets a small process say why this one ended, if the system ended it because of a truncated file.
+// explainDeath(): starts a small process that reports why this one ended, if the system killed it because of a
+// truncated file.
 import { spawn } from "node:child_process";
 import type { Socket } from "node:net";
 
 /**
- * SQLite maps this many bytes of the -shm file. Reading them in a shorter file ends the process (SIGBUS), which it
- * cannot catch.
+ * SQLite maps this many bytes of the -shm file. Reading them in a shorter file kills the process (SIGBUS), and the
+ * process cannot catch that.
  */
 const mappedBytes = 32_768;
 
 // Waits for the end of this process, which closes the pipe. A store that was closed has no such file.
 const script = `read -r _; [ -f "$1" ] && [ "$(wc -c < "$1")" -lt ${mappedBytes} ] && printf '%s\\n' "$2" >&2`;
 
-/** Watches the store of a server until the process ends. Costs a shell of about 1 MB. */
+/** Watches a server's store until the process ends. Costs a shell of about 1 MB. */
 export function explainDeath(store: string): void {
   const [, file] = /^sqlite:(.+)$/i.exec(store) ?? [];
   if (file === undefined || process.platform === "win32") return;
@@ -21,10 +22,10 @@ export function explainDeath(store: string): void {
     "No answered call is lost; start the server again";
   const shell = spawn("sh", ["-c", script, "sh", shared, text], {
     stdio: ["pipe", "ignore", "inherit"],
-    // In a process group of its own: Ctrl-C ends the others first.
+    // Runs in its own process group, because Ctrl-C ends the others first.
     detached: true,
   });
-  // Without a shell, only the system tells how the process ended.
+  // Without a shell, only the system reports how the process ended.
   shell.on("error", () => undefined);
   shell.stdin.on("error", () => undefined);
   (shell.stdin as Socket).unref();

@@ -1,4 +1,4 @@
-// Words for failed rollouts: "3 × model failed", never "model 3", which could be read as a number of a task or a model.
+// Words for failed rollouts: "3 × model failed", never "model 3", which could be read as a task or model number.
 import type { FailureCount } from "../rollout/metrics/failures.ts";
 import { plainLine } from "./plain.ts";
 
@@ -15,7 +15,7 @@ const words: { [kind: string]: string } = {
   internal: "internal error",
 };
 
-/** Names a kind of failure. Files of others may have any text there. */
+/** Names a kind of failure. Files from other programs may have any text there. */
 export const kindText = (kind: string): string =>
   Object.hasOwn(words, kind) ? (words[kind] as string) : plainLine(kind);
 

@@ -1,4 +1,4 @@
-// Parses values of flags: durations, numbers and JSON. A refusal shows a valid value.
+// Parses flag values: durations, numbers and JSON. A refusal shows a valid value.
 import { InvalidArgumentError } from "commander";
 import { messageOf } from "../core/errors.ts";
 import { isObject, type Json } from "../core/json.ts";
@@ -13,7 +13,7 @@ export function duration(text: string): number {
   throw new InvalidArgumentError("Give a number and a unit, as in 500ms, 30s, 10m, 1h or 7d.");
 }
 
-/** Parses a finite number, with this refusal. */
+/** Parses a finite number; fails with this message. */
 export function finite(refusal: string): (text: string) => number {
   return (text) => {
     if (text.trim() !== "" && Number.isFinite(Number(text))) return Number(text);

@@ -1,4 +1,4 @@
-// holdfast init: makes a new environment or agent, with a test.
+// holdfast init: creates a new environment or agent, with a test.
 import { Option, type Command } from "commander";
 
 const kinds = {
@@ -52,7 +52,7 @@ async function askedKind(json: boolean): Promise<KindName> {
   if (json || !process.stdin.isTTY || !process.stdout.isTTY) return "stateful";
   const { createInterface } = await import("node:readline/promises");
   const reader = createInterface({ input: process.stdin, output: process.stdout });
-  // Ctrl-C and the end of the input leave without a folder.
+  // Ctrl-C and the end of the input exit without creating a folder.
   reader.on("close", () => process.exit(130));
   for (const [at, name] of names.entries()) {
     process.stdout.write(`  ${at + 1}  ${name.padEnd(10)}  ${kinds[name]}\n`);

@@ -1,11 +1,11 @@
-// Shared by commands that listen: the token they need, and their end by a signal.
+// Shared by commands that listen: the token they need, and how a signal ends them.
 import { randomBytes } from "node:crypto";
 import { isIP } from "node:net";
 import { invalidOption } from "../core/errors.ts";
 import { stopOnSignals } from "../io/stop-on-signals.ts";
 import type { Serving } from "../server/serve.ts";
 
-/** Returns the given token; without one, a new one if other machines can connect. */
+/** Returns the given token. If there is none, returns a new one if other machines can connect. */
 export function tokenFor(host: string, token: string | undefined): string | undefined {
   return token ?? (isLoopback(host) ? undefined : randomBytes(24).toString("base64url"));
 }
@@ -16,7 +16,7 @@ function isLoopback(host: string): boolean {
   return kind === 4 ? host.startsWith("127.") : kind === 6 && host === "::1";
 }
 
-/** Explains why a server cannot listen. Other errors stay as they are. */
+/** Explains why a server cannot listen. Other errors are returned unchanged. */
 export function explainListen(thrown: unknown, { host, port }: { host: string; port: number }): unknown {
   const { code } = Object(thrown) as { code?: unknown };
   const choose = "choose another --port, or --port 0 for a free one";

@@ -34,7 +34,7 @@ const program = new Command("holdfast")
   .configureOutput({
     outputError: (text, write) => write(text.replace(/^error: /, "invalid_option: ")),
     getOutHelpWidth: helpWidth,
-    // Commander fits the usage and the options. The examples after them are written on their own.
+    // Commander wraps the usage and the options. The examples after them are written separately.
     writeOut: (text) => process.stdout.write(text.startsWith("Usage:") ? text : fitHelp(text, helpWidth())),
   })
   .hook("preAction", (_, command) => assertRequired(command));
@@ -71,7 +71,7 @@ process.stdout.on("error", unread);
 process.stderr.on("error", unread);
 
 try {
-  // Not an option of the program: subcommands have a --version of their own.
+  // Not an option of the program, because subcommands have their own --version.
   if (process.argv[2] === "--version") print(packageVersion());
   else await program.parseAsync();
 } catch (thrown) {

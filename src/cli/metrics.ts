@@ -1,4 +1,4 @@
-// holdfast metrics: prints the metrics of a file of rollouts, compares two files, or shows the curve of a training run.
+// holdfast metrics: prints a rollouts file's metrics, compares two files, or shows a training run's curve.
 import type { Command } from "commander";
 import { finite, whole } from "./flags.ts";
 import type { MetricsFlags } from "./metrics/command.ts";

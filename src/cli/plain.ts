@@ -1,6 +1,6 @@
 // Prints lines, and makes foreign text harmless on a terminal.
 
-/** Replaces characters that move the cursor, change colours or reverse the direction of text by their codes. */
+/** Replaces characters that move the cursor, change colours or reverse the direction of text with their codes. */
 export function plain(text: string): string {
   return text.replaceAll("\r\n", "\n").replace(
     // eslint-disable-next-line no-control-regex -- the search is for control characters
@@ -9,7 +9,7 @@ export function plain(text: string): string {
   );
 }
 
-/** Like `plain`, and keeps the text on one line, so that it cannot forge another one. */
+/** Like `plain`, but also keeps the text on one line, so that it cannot forge a second line. */
 export const plainLine = (text: string): string => plain(text).replaceAll("\n", "\\u000a");
 
 export function print(line: string): void {

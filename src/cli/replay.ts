@@ -1,4 +1,4 @@
-// holdfast replay: runs the calls of stored episodes again, and names the first event that differs.
+// holdfast replay: runs stored episodes' calls again, and names the first event that differs.
 import type { Command } from "commander";
 import type { ReplayFlags } from "./replay/command.ts";
 import { requiredOption } from "./help.ts";

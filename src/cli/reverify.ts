@@ -1,4 +1,4 @@
-// holdfast reverify: computes the rewards of collected episodes again, with the current verifier.
+// holdfast reverify: computes collected episodes' rewards again, with the current verifier.
 import type { Command } from "commander";
 import { whole } from "./flags.ts";
 import { requiredOption } from "./help.ts";

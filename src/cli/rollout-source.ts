@@ -1,4 +1,4 @@
-// Shared by commands on a file of rollouts: complaints about its lines, and the store of its sessions.
+// Shared by commands that read a rollouts file: complaints about its lines, and the store with its sessions.
 import { invalidOption } from "../core/errors.ts";
 import type { Store } from "../core/store.ts";
 import { storeFileFor } from "../rollout/output.ts";
@@ -9,7 +9,7 @@ import { openStore } from "../stores/open.ts";
 
 const mostNotes = 10;
 
-/** Reports invalid lines on the error output. The rest of the file is read, and the exit code is 1. */
+/** Reports invalid lines on standard error. The rest of the file is read, and the exit code is 1. */
 export function createComplaints(): OnBad {
   let count = 0;
   return ({ line, problem }, file) => {
@@ -24,14 +24,14 @@ export function note(text: string): void {
   process.stderr.write(`${plain(text)}\n`);
 }
 
-/** Says how to name the store of a file that cannot be opened without asking. */
+/** Explains how to name the store for a file, if it cannot be opened without asking. */
 export function storeHint(file: string, located: StoreLocation | undefined): string {
   if (!located)
     return `the store with the sessions of ${file} is unknown: ${storeFileFor(file)} does not exist; name it with --store`;
   return untrustedText(file, located.url);
 }
 
-/** Opens the store with the sessions of a file. The caller closes it. */
+/** Opens the store with a file's sessions. The caller closes it. */
 export async function openStoreFor(file: string | undefined, url: string | undefined): Promise<Store> {
   if (url !== undefined) return openStore(url, { isThere: true });
   if (file === undefined) throw invalidOption("name a file of rollouts, or a store with --store");

@@ -1,4 +1,4 @@
-// holdfast runs: lists the collections of a folder.
+// holdfast runs: lists the collections in a folder.
 import type { Command } from "commander";
 
 const example = `

@@ -105,7 +105,7 @@ async function run(targets: string[], given: Flags): Promise<void> {
   }
   const serving = await start();
   explainDeath(flags.store);
-  // Before the announcement: a reader of it may end the server at once.
+  // Done before the announcement, because a program that reads it may end the server immediately.
   closeOnSignals(serving);
   announce(serving.url, given, guarded);
 }
@@ -116,6 +116,6 @@ function announce(url: string, flags: Flags, token: string | undefined): void {
     flags.store === undefined
       ? "sessions end with this process; --store sqlite:sessions.db keeps them in a file\n"
       : "";
-  // In one write: a program that waits for the address finds the token too.
+  // Written at once, so that a program that waits for the address finds the token too.
   process.stdout.write(`listening on ${url}\n${made}viewer at ${url}/view, API at ${url}/docs\n${kept}`);
 }

@@ -115,7 +115,7 @@ function playersOn(queue: string, store: string, target: string, environment: st
   return createRequestPlayers({ queue, store, target, environment, say });
 }
 
-/** Waits until the store can be reached. Any other failure is thrown at once. */
+/** Waits until the store can be reached. Any other failure is thrown immediately. */
 async function reach(store: Store): Promise<void> {
   const deadline = Date.now() + storeTimeout;
   for (let isFirst = true; ; isFirst = false) {

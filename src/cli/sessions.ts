@@ -1,4 +1,4 @@
-// holdfast sessions: looks at the sessions of a store or a server, changes, copies, exports and deletes them.
+// holdfast sessions: shows the sessions in a store or on a server, and changes, copies, exports and deletes them.
 import { setTimeout as delay } from "node:timers/promises";
 import { InvalidArgumentError, Option, type Command } from "commander";
 import { invalidOption, isHoldfastError } from "../core/errors.ts";
@@ -127,7 +127,7 @@ export function addSessions(program: Command): void {
   addCopy(sessions);
 }
 
-/** Retries after the lease of a turn, because the process that ran the turn may have died. */
+/** Retries after a turn's lease has expired, because the process that ran the turn may have died. */
 async function whenFree<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();
@@ -139,7 +139,7 @@ async function whenFree<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Adds a label to those before it. A value that is JSON is that value; any other is text. */
+/** Adds a label to the earlier ones. If the value is JSON, it is parsed; otherwise it is text. */
 function toLabel(text: string, before: Labels = {}): Labels {
   const [, name, value = ""] = /^([^=]+)=(.*)$/s.exec(text) ?? [];
   if (name === undefined) throw new InvalidArgumentError("A label is a name and a value, as in topic=bill.");
@@ -214,7 +214,7 @@ function eventLine(event: NumberedEvent): string {
   return [`${head}  ${aboutEvent(event)}`.trimEnd(), ...errors.map(thrownLines)].join("\n");
 }
 
-/** An error of the author's code, indented below its event. */
+/** An error in the author's code, indented below its event. */
 const thrownLines = (thrown: Thrown): string =>
   [summarizeThrown(thrown), ...(thrown.stack?.split("\n").slice(1) ?? [])]
     .map((line) => `       ${plain(line)}`)

@@ -1,4 +1,4 @@
-// holdfast show: prints one episode of a file of rollouts as a transcript.
+// holdfast show: prints one episode from a rollouts file as a transcript.
 import type { Command } from "commander";
 import { whole } from "./flags.ts";
 import type { ShowFlags } from "./show/command.ts";

@@ -5,7 +5,7 @@ import { plainLine } from "./plain.ts";
 /** The maximum number of texts to keep and to show, and the length of a shown text. */
 const [mostKept, mostShown, longest] = [1_000, 5, 400];
 
-/** Texts that differ only in numbers count as equal: a line, a port or a size often differs. */
+/** Texts that differ only in numbers count as equal, because a line, a port or a size often differs. */
 export function createTally() {
   const counts = new Map<string, { text: string; count: number }>();
   let others = 0;

@@ -1,4 +1,4 @@
-// holdfast tasks: checks, samples, splits and renders files of tasks.
+// holdfast tasks: checks, samples, splits and renders tasks files.
 import { InvalidArgumentError, type Command } from "commander";
 import type { Part } from "../rollout/task-sets.ts";
 import { whole } from "./flags.ts";

@@ -1,4 +1,4 @@
-// holdfast view: opens the viewer on files of rollouts or on a store, or writes it with its data as a folder of files.
+// holdfast view: opens the viewer on rollouts files or on a store, or writes it with its data as a folder of files.
 import { Option, type Command } from "commander";
 import { whole } from "./flags.ts";
 import type { ViewFlags } from "./view/command.ts";

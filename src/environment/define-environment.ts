@@ -17,34 +17,35 @@ export interface EnvironmentOptions<S extends Schema, T extends Schema, Tools> {
   name: string;
   /** Shown in listings and documents. Default: empty. */
   description?: string;
-  /** Schema of an episode's state; omit it for a stateless environment. An unseeded session has its defaults. */
+  /** Schema for an episode's state; omit it for a stateless environment. An unseeded session has its defaults. */
   state?: S;
-  /** Schema of one row of the data set. Default: any object. */
+  /** Schema for one data set row. Default: any object. */
   task?: T;
-  /** Returns the initial state of an episode. Default: the schema's defaults. */
+  /** Returns an episode's initial state. Default: the schema's defaults. */
   seed?: (context: SeedContext<Output<T>>) => Input<S> | Promise<Input<S>>;
   tools: Tools;
-  /** Returns the reward, or an object with `reward` and further fields to keep. */
+  /** Returns the reward, or an object with `reward` and other fields to keep. */
   verify?: (
     context: VerifyContext<Output<S>, Output<T>>,
   ) => number | { reward: number } | Promise<number | { reward: number }>;
   /**
-   * A call on an unseeded session gets the schema's defaults ("defaults") or an error ("reject"). The default, "guard",
-   * is "defaults" except over the gym protocol, whose clients could not tell the defaults of a lost session from its
-   * state.
+   * Whether a call on an unseeded session gets the schema's defaults ("defaults") or an error ("reject"). The default,
+   * "guard", means "defaults" except over the gym protocol. Its clients could not distinguish a lost session's defaults
+   * from its state.
    */
   unseeded?: "guard" | "defaults" | "reject";
   /**
-   * A seed of a seeded session replaces its state ("replace"), or is refused until the episode was verified ("reject").
-   * The default, "guard", is "replace" except over the gym protocol, where it is always refused: a model that names its
-   * tools freely could seed itself.
+   * Whether seeding a seeded session replaces its state ("replace"), or is refused until the episode was verified
+   * ("reject"). The default, "guard", means "replace" except over the gym protocol, where it is always refused. There,
+   * a model that names its tools freely could seed itself.
    */
   reseed?: "guard" | "replace" | "reject";
-  /** The reward of the best known play, which a solution must earn in `holdfast check`. Default 1. */
+  /** The reward for the best known play, which a solution must earn in `holdfast check`. Default 1. */
   bestReward?: number;
   /**
-   * Whether a call that makes the state invalid for its schema is refused as `state_invalid`. By default, for a state
-   * of up to 64 KB. The check reads the whole state after each change: about 3 µs for a small state, 40 ms for 5 MB.
+   * Whether a call that makes the state invalid for its schema is refused with `state_invalid`. By default, only states
+   * of up to 64 KB are checked. The check reads the whole state after each change: about 3 µs for a small state, 40 ms
+   * for 5 MB.
    */
   checkState?: boolean;
 }

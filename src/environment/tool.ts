@@ -1,4 +1,4 @@
-// tool(): defines one tool of an environment, typed by its input schema and the surrounding environment.
+// tool(): defines one tool for an environment, typed by its input schema and the surrounding environment.
 import {
   attachDefinition,
   type DetachedToolContext,
@@ -14,13 +14,13 @@ import { refuseUnknown } from "../core/suggest.ts";
 interface ToolOptions<S extends Schema> {
   /** Shown to the model. */
   description: string;
-  /** Schema of the arguments; none if omitted. */
+  /** Schema for the arguments; none if omitted. */
   input?: S;
-  /** Milliseconds until a call ends with `tool_timeout`. Default: the timeout of createSessions. */
+  /** Milliseconds until a call ends with `tool_timeout`. Default: the timeout passed to createSessions. */
   timeout?: number;
 }
 
-/** Changes only the state. Calls of one session run one at a time; after a version conflict, `run` runs again. */
+/** Changes only the state. A session's calls run one at a time; after a version conflict, `run` runs again. */
 interface StateToolOptions<State, Task, S extends Schema, Out> extends ToolOptions<S> {
   concurrent?: false;
   effects?: undefined;
@@ -45,7 +45,7 @@ interface ExternalToolOptions<State, Task, S extends Schema, Out> extends ToolOp
 // surrounding types. With any other return type, `state` would be unknown in `run`.
 
 /**
- * Defines one tool of an environment.
+ * Defines one tool for an environment.
  *
  * @example
  * increment: tool({

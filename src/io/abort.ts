@@ -1,6 +1,6 @@
-// Helpers for abort signals. AbortSignal.any would keep the listeners of a long-lived signal in memory.
+// Helpers for abort signals. AbortSignal.any would keep a long-lived signal's listeners in memory.
 
-/** Calls `stop` when the signal aborts, at once if it has already. Returns a function that stops listening. */
+/** Calls `stop` when the signal aborts, immediately if it already has. Returns a function that stops listening. */
 export function onAbort(signal: AbortSignal | undefined, stop: () => void): () => void {
   if (!signal) return () => undefined;
   signal.addEventListener("abort", stop, { once: true });

@@ -1,20 +1,20 @@
-// exchange(): one HTTP request and its answer, bounded in time and size. It is sent once.
-// It uses undici's dispatcher: streams and signals of its `request()` take longer than sending and parsing.
+// exchange(): one HTTP request and its answer, bounded in time and size. It is sent only once.
+// It uses undici's dispatcher, because the streams and signals in `request()` take longer than sending and parsing.
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Agent, Dispatcher } from "undici";
 import { messageOf } from "../core/errors.ts";
 import { onAbort } from "./abort.ts";
 
 interface Limits {
-  /** Milliseconds until the whole answer must be there. */
+  /** Milliseconds within which the whole answer must arrive. */
   timeout: number;
-  /** Milliseconds more for each byte of the answer; none by default. */
+  /** Extra milliseconds for each byte in the answer; none by default. */
   perByte?: number;
-  /** Milliseconds that must be left when there is a connection; otherwise the request is not sent. 0 by default. */
+  /** Milliseconds that must be left when a connection is available; otherwise the request is not sent. 0 by default. */
   least?: number;
   /** Milliseconds between two parts of a streamed answer; two minutes by default. */
   idle?: number;
-  /** Bytes of the largest answer; 64 MB by default. */
+  /** Maximum size of an answer in bytes; 64 MB by default. */
   largest?: number;
 }
 
@@ -25,16 +25,16 @@ export interface ExchangeRequest {
   method?: "GET" | "POST" | "PUT" | "DELETE";
   headers: Record<string, string>;
   body?: string | null;
-  /** Connections of its own; shared ones by default. */
+  /** Its own connections; shared ones by default. */
   dispatcher?: Dispatcher;
   limits: Limits;
   signal?: AbortSignal | undefined;
 }
 
-/** Why there is no whole answer. The message continues the name of the server: "did not answer within 5 ms". */
+/** Why there is no complete answer. The message is appended to the server's name: "did not answer within 5 ms". */
 export class ExchangeError extends Error {
   readonly kind: "timeout" | "connection" | "too_large";
-  /** Whether a part of the request may have been sent. */
+  /** Whether part of the request may have been sent. */
   readonly isSent: boolean;
   /** The text of the failed connection. */
   readonly reason: string | undefined;
@@ -52,10 +52,10 @@ export type { Answer };
 const defaultIdle = 120_000;
 const defaultLargest = 64 * 1024 * 1024;
 
-/** Timers take no more. */
+/** The longest time that timers support. */
 const longest = 2 ** 31 - 1;
 
-/** Bytes that may wait for a slow reader before the server has to. */
+/** Number of bytes that may wait for a slow reader before the server must wait. */
 const mostWaiting = 256 * 1024;
 
 /** Milliseconds that a server may take to finish an answer that is no longer read. */
@@ -66,7 +66,7 @@ const mostConnections = 900;
 
 let shared: Promise<Agent> | undefined;
 
-// Loaded with the first request: it takes a tenth of a second.
+// Loaded with the first request, because it takes a tenth of a second.
 function client(): Promise<Agent> {
   shared ??= import("undici").then(({ Agent }) => {
     // Answers have their own time limits. Idle connections do not keep the process alive.
@@ -94,7 +94,7 @@ export async function exchange<T>(request: ExchangeRequest, read: (answer: Answe
     dispatcher.dispatch({ origin, path, method, headers, body }, answer);
     await answer.head();
     const result = await read(answer);
-    // One turn later the connection is free, and the next request need not open another.
+    // One turn later the connection is free, so the next request does not need a new one.
     await nextTurn();
     return result;
   } finally {
@@ -130,7 +130,7 @@ class Answer implements Dispatcher.DispatchHandler {
     this.#wait();
   }
 
-  /** Waits for the end of the time, which moves while the answer arrives. */
+  /** Waits until the time limit, which moves while the answer arrives. */
   #wait(): void {
     const late = (): void => (this.#left() > 1 ? this.#wait() : this.stop(this.#late()));
     this.#deadline = setTimeout(late, Math.min(this.#left(), longest));
@@ -145,7 +145,7 @@ class Answer implements Dispatcher.DispatchHandler {
     return new ExchangeError("timeout", message, this.#controller !== undefined);
   }
 
-  /** Resolves when the status and the headers are there. */
+  /** Resolves when the status and the headers have arrived. */
   async head(): Promise<void> {
     while (this.status === 0 && this.#goesOn()) await this.#change();
     if (this.status === 0 && this.#failure) throw this.#failure;
@@ -159,7 +159,7 @@ class Answer implements Dispatcher.DispatchHandler {
     let timer: NodeJS.Timeout | undefined;
     try {
       for (let chunk; (chunk = await this.#next()) !== undefined;) {
-        // From the first part on: a busy server may send its headers long before the body.
+        // Counted from the first part, because a busy server may send its headers long before the body.
         timer ??= setTimeout(late, idle);
         timer.refresh();
         yield chunk;
@@ -183,7 +183,7 @@ class Answer implements Dispatcher.DispatchHandler {
     return decoder.decode(await this.bytes());
   }
 
-  /** Stops reading. The server has a moment to finish, so that its connection can be reused. */
+  /** Stops reading. The server gets a moment to finish, so that its connection can be reused. */
   finish(): void {
     clearTimeout(this.#deadline);
     this.#deadline = setTimeout(() => this.stop(unread), graceful);
@@ -195,7 +195,7 @@ class Answer implements Dispatcher.DispatchHandler {
     this.stop(unread);
   }
 
-  /** Closes the connection, unless the answer is complete. The reader gets the error at once. */
+  /** Closes the connection, unless the answer is complete. The reader gets the error immediately. */
   stop(error: unknown): void {
     if (this.#isOver || this.#stopped !== undefined) return;
     this.#stopped = error;
@@ -205,7 +205,8 @@ class Answer implements Dispatcher.DispatchHandler {
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     const isLate = this.#left() < (this.#limits.least ?? 0);
-    // Stopped while it waited for a connection, too late to be answered, or about to be sent again.
+    // The request was stopped while it waited for a connection, is too late to be answered, or was about to be sent
+    // again.
     if (this.#stopped === undefined && !isLate && !this.#controller) this.#controller = controller;
     else {
       controller.abort(unread);
@@ -271,7 +272,7 @@ class Answer implements Dispatcher.DispatchHandler {
 
 const unread = new ExchangeError("connection", "was not read to the end");
 
-// Only text is passed on: errors of a client library may hold what the server sent, and with it a key.
+// Passes on only text, because a client library's errors may contain what the server sent, including a key.
 function connectionText(thrown: unknown): string {
   // A name with several addresses gives one error for each.
   if (thrown instanceof AggregateError && thrown.errors.length > 0) return messageOf(thrown.errors[0]);

@@ -1,4 +1,4 @@
-// createKeyedQueue(): runs work of one key one at a time, in the order of asking. Keys do not wait for each other.
+// createKeyedQueue(): runs each key's work one at a time, in the order it was queued. Keys do not wait for each other.
 
 export type KeyedQueue = <T>(key: string, run: () => Promise<T>) => Promise<T>;
 

@@ -1,4 +1,4 @@
-// Long work in pieces: other requests of the process get their turn in between.
+// Splits long work into pieces, so that the process can serve other requests in between.
 
 /** Milliseconds of work in one piece. */
 const longest = 5;
@@ -17,10 +17,10 @@ function release(): void {
   if (waiting.length > 0) setImmediate(release);
 }
 
-/** Long work that can be interrupted at every `yield`. A step between two of them takes well below 5 ms. */
+/** Long work that can be interrupted at every `yield`. A step between two yields takes well below 5 ms. */
 export type Steps<T> = Generator<void, T, undefined>;
 
-/** Does all steps at once. */
+/** Does all steps without a pause. */
 export function doAtOnce<T>(steps: Steps<T>): T {
   for (;;) {
     const { done, value } = steps.next();
@@ -94,7 +94,7 @@ export function* stringifySteps(value: unknown): Steps<string> {
 }
 
 /**
- * Returns whether a long list is in a value, at most two objects deep: looking further would cost as much as writing
+ * Returns whether a value contains a long list, at most two objects deep. Looking deeper would cost as much as writing
  * it.
  */
 function isLong(value: unknown, depth = 4): boolean {

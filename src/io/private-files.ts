@@ -1,4 +1,4 @@
-// Modes of new files: sessions hold keys of tokens and what users wrote, so only the owner may read them.
+// Modes for new files. Sessions hold token keys and users' texts, so only the owner may read them.
 import { chmodSync, mkdirSync, statSync } from "node:fs";
 
 /** The mode of a new file. */

@@ -1,11 +1,11 @@
-// stopOnSignals(): the first signal asks the process to stop, the second ends it at once.
+// stopOnSignals(): the first signal asks the process to stop, the second ends it immediately.
 
 /** The exit codes that shells give to processes ended by a signal. */
 export const exitCodes = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 };
 export type StopSignal = keyof typeof exitCodes;
 
 export interface Stopping {
-  /** Aborted by the first signal. */
+  /** Aborts at the first signal. */
   readonly signal: AbortSignal;
   /** Stops listening. */
   end(): void;

@@ -1,5 +1,5 @@
-// Notices by a thread that code blocks the process. startWatchdog() then ends the process, reportBlocked() says which
-// code it is.
+// Uses a thread to detect code that blocks the process. startWatchdog() then ends the process; reportBlocked() reports
+// which code it is.
 import { fileURLToPath } from "node:url";
 import { Worker } from "node:worker_threads";
 
@@ -8,14 +8,14 @@ export interface WatchdogOptions {
   maxBlocked: number;
   /** Written to this file descriptor when the process is blocked. */
   message?: { text: string; to: 1 | 2 };
-  /** The process without which this one must not continue, even if it is blocked. */
+  /** This process must not outlive that process, even if it is blocked. */
   parent?: number;
 }
 
 /** Tells the parent that the process was blocked. No code of ours sends it, and it leaves no core dump. */
 export const blockedSignal = "SIGALRM";
 
-// Counts ticks, not time: after a pause of the whole process, both threads continue at once.
+// Counts ticks rather than time, because both threads continue at once after the whole process was paused.
 const watch = `
 const { workerData: { beats, ticks, every, data } } = require("node:worker_threads");
 let last = -1, silent = 0;
@@ -41,7 +41,7 @@ function onBlocked() {
 }
 `;
 
-// The inspector interrupts even an endless loop. It cannot interrupt a call of Node that does not return, such as
+// The inspector interrupts even an endless loop. It cannot interrupt a Node call that does not return, such as
 // execSync.
 const report = `
 const { Session } = require("node:inspector");

@@ -11,8 +11,8 @@ import { mapped, remoteModel, type Api } from "./wire/remote-model.ts";
 export type AnthropicModelOptions = EndpointOptions;
 
 /**
- * Returns a model behind `POST /v1/messages`: Anthropic's, or one of a server with the same API. The base URL and the
- * key default to `ANTHROPIC_BASE_URL` and `ANTHROPIC_API_KEY`.
+ * Returns a model behind `POST /v1/messages`, on Anthropic's server or on a server with the same API. The base URL and
+ * the key default to `ANTHROPIC_BASE_URL` and `ANTHROPIC_API_KEY`.
  *
  * The API requires a limit on every answer; it defaults to 4,096 tokens, set by `max_output_tokens`. Settings of the
  * API that Holdfast does not name are passed on: `request: { thinking: { type: "adaptive" } }`. `usage.input_tokens`
@@ -31,7 +31,7 @@ export const messagesApi: Api = {
   publicUrl: "https://api.anthropic.com",
   urlVariable: "ANTHROPIC_BASE_URL",
   keyVariable: "ANTHROPIC_API_KEY",
-  // Base URLs often include the version, as those of the other APIs do.
+  // Base URLs often include the version, because the other APIs' base URLs do.
   path: (base) => (base.endsWith("/v1") ? "/messages" : "/v1/messages"),
   keyHeader: (key) => ({ "x-api-key": key }),
   headers: { "anthropic-version": "2023-06-01" },
@@ -41,7 +41,7 @@ export const messagesApi: Api = {
   reader: (request, onPiece) => readEvents(callIdsFor(request), onPiece),
 };
 
-/** The body, without the fields that are passed on unchanged. */
+/** The body, without the fields that are passed through unchanged. */
 export interface AnthropicBody {
   max_tokens: number;
   messages: AnthropicMessage[];

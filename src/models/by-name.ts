@@ -1,4 +1,4 @@
-// Creates models from names such as "openai:gpt-5.1", for commands, and puts them in place of an agent's own.
+// Creates models from names such as "openai:gpt-5.1", for commands, and substitutes them for an agent's own.
 import { existsSync } from "node:fs";
 import { mapModelAgents, type Agent } from "../core/agent.ts";
 import { cannotLoad, invalidOption } from "../core/errors.ts";
@@ -13,7 +13,7 @@ export async function withModel(agent: Agent, name: string): Promise<Agent> {
   return mapModelAgents(agent, (found) => ({ ...found, model }));
 }
 
-/** Creates the named model. `seed` is the seed of a random model whose name has none. */
+/** Creates the named model. `seed` is the seed for a random model whose name has none. */
 export async function modelNamed(name: string, seed = 0): Promise<Model> {
   const [, kind, rest = ""] = /^([a-z]+)(?::(.*))?$/.exec(name) ?? [];
   switch (kind) {

@@ -15,13 +15,13 @@ export type ChatModelOptions = EndpointOptions;
  * Returns a model behind `POST /chat/completions` of vLLM, Ollama, LM Studio, llama.cpp, a proxy, or OpenAI. The base
  * URL and the key default to `OPENAI_BASE_URL` and `OPENAI_API_KEY`. A self-hosted server needs no key.
  *
- * Settings of the API that Holdfast does not name are passed on: `request: { return_token_ids: true }`. Fields that the
- * server adds to its message or choice, such as `logprobs` and `token_ids`, are copied to the answer's message. Without
- * a message they are copied to the first call, and so are `prompt_token_ids` of the completion. Other fields added to
- * the completion are copied to the response.
+ * API settings that Holdfast does not name are passed through: `request: { return_token_ids: true }`. Fields that the
+ * server adds to its message or choice, such as `logprobs` and `token_ids`, are copied to the answer's message. If
+ * there is no message, they are copied to the first call. The same applies to the completion's `prompt_token_ids`.
+ * Other fields added to the completion are copied to the response.
  *
- * After an answer with its tokens, the next request has `required_prefix_token_ids`: the tokens of the conversation so
- * far, as they were sampled. Servers that support it, such as that of NeMo RL, do not tokenize them again.
+ * After an answer with its tokens, the next request has `required_prefix_token_ids`: the conversation's tokens so far,
+ * as they were sampled. Servers that support it, such as NeMo RL's, do not tokenize them again.
  *
  * OpenAI's own server gets `max_completion_tokens` and the role "developer". Other servers get `max_tokens` and
  * "system", which all of them support.
@@ -49,7 +49,7 @@ export const chatApi: Api = {
   reader: (request, onPiece) => readChunks(callIdsFor(request), onPiece),
 };
 
-/** The body, without the fields that are passed on unchanged. */
+/** The body, without the fields that are passed through unchanged. */
 export interface ChatBody {
   messages: ChatMessage[];
   tools?: ChatTool[];

@@ -1,4 +1,4 @@
-// Answers made in this process: their items, usage, pieces and cancellation.
+// Answers created in this process: their items, usage, pieces and cancellation.
 import { HoldfastError } from "../core/errors.ts";
 import { unlessAborted } from "../io/abort.ts";
 import {
@@ -16,7 +16,7 @@ import {
   type RespondOptions,
 } from "../core/model.ts";
 
-/** Returns a message of the assistant. `id` must be unique in the conversation; it is the end of the item's id. */
+/** Returns an assistant message. `id` must be unique in the conversation; the item's id ends with it. */
 export function textItem(id: string, text: string): Message {
   return {
     type: "message",
@@ -46,7 +46,7 @@ export function madeResponse(model: string, request: ModelRequest, output: Item[
 
 const tokens = (texts: string[]): number => Math.ceil(texts.reduce((sum, { length }) => sum + length, 0) / 4);
 
-// The casts: Item is an open union, so TypeScript cannot narrow it by its type.
+// The casts are needed because Item is an open union, which TypeScript cannot narrow by its type.
 function textIn(item: Item): string {
   switch (item.type) {
     case "message":

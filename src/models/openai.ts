@@ -9,8 +9,8 @@ import { remoteModel, type Api, type StreamReader } from "./wire/remote-model.ts
 export type OpenaiModelOptions = EndpointOptions;
 
 /**
- * Returns a model behind `POST /responses`: OpenAI's, or one of a server with the same API. The base URL and the key
- * default to `OPENAI_BASE_URL` and `OPENAI_API_KEY`.
+ * Returns a model behind `POST /responses`, on OpenAI's server or on a server with the same API. The base URL and the
+ * key default to `OPENAI_BASE_URL` and `OPENAI_API_KEY`.
  *
  * The server stores nothing unless `store` is set. OpenAI's reasoning models then require their reasoning back in
  * encrypted form: `request: { include: ["reasoning.encrypted_content"] }`.
@@ -43,7 +43,7 @@ export const responsesApi: Api = {
 };
 
 /**
- * Removes fields and kinds of items that OpenAI does not know, such as token ids of other servers. Self-hosted servers
+ * Removes fields and kinds of items that OpenAI does not know, such as other servers' token ids. Self-hosted servers
  * get them back, because some need them.
  */
 function publicItem(item: Item): Item[] {
@@ -97,7 +97,7 @@ function checkParts(content: unknown): void {
 }
 
 function readEvents(_request: unknown, onPiece: (piece: Piece) => void): StreamReader {
-  // By the index in the output, which is part of every event.
+  // Identified by the index in the output, which is part of every event.
   const calls = new Map<unknown, { call_id: string; name: string }>();
   const items = new Map<unknown, unknown>();
 
@@ -117,7 +117,7 @@ function readEvents(_request: unknown, onPiece: (piece: Piece) => void): StreamR
     }
   }
 
-  /** Returns the response of the last event, with the streamed items if it has no items. */
+  /** Returns the last event's response. If it has no items, adds the streamed items. */
   function last(response: unknown): ModelResponse {
     if (!isFields(response)) throw broken("a last event without its response");
     const { output } = response;

@@ -25,10 +25,10 @@ export interface RandomModelOptions {
  * Returns a model that answers at random: it calls one or several of the offered tools, with arguments made from their
  * schemas, and ends with a text.
  *
- * It has no state. An answer is a function of the seed and the request: the same after a restart, whatever else is
- * asked in between. A request that differs in any field gets another answer. So repeats differ if a field of theirs
- * does, such as `metadata`. It obeys `tool_choice` and `parallel_tool_calls`, except that the last of its `steps` is
- * always a text. Usage is an estimate: one token per four characters.
+ * It has no state. An answer depends only on the seed and the request, so it is the same after a restart, whatever else
+ * is asked in between. If any field of the request differs, the answer differs. So repeats get different answers if one
+ * of their fields differs, such as `metadata`. It obeys `tool_choice` and `parallel_tool_calls`, except that the last
+ * of its `steps` is always a text. Usage is an estimate: one token per four characters.
  *
  * @example
  * const model = randomModel({ seed: 7, chaos: 0.2 });

@@ -1,4 +1,4 @@
-// recordedModel(): replays answers of another model from a file, and records the missing ones.
+// recordedModel(): replays a different model's answers from a file, and records missing ones.
 import { hash } from "node:crypto";
 import { canonicalText } from "../core/digest.ts";
 import { boundary, HoldfastError } from "../core/errors.ts";
@@ -10,13 +10,13 @@ import { appendEntry, prepare, readEntries, type Entry } from "./recorded/file.t
 import { showJson } from "../core/ellipsis.ts";
 
 export interface RecordedModelOptions {
-  /** JSON lines of `{ digest, model, request, response }`. */
+  /** JSON lines with `{ digest, model, request, response }`. */
   file: string;
   /** Answers requests that are not in the file. Without it, the file must have all of them. */
   model?: Model;
 }
 
-/** Answers by digest, in the order of the file. An answer is removed when it is given. */
+/** Answers by digest, in file order. An answer is removed once it is returned. */
 type Answers = Map<string, { left: ModelResponse[]; given: number }>;
 
 /**
@@ -31,9 +31,9 @@ type Answers = Map<string, { left: ModelResponse[]; given: number }>;
  * the model and are appended as they arrive; failures are not recorded. Without a `model`, every answer is used, and a
  * missing one is `model_exhausted`, with a message about the difference to the nearest request.
  *
- * The file is read at the first request, and its answers are kept in memory until they are given. Lines that other
- * processes append later are not seen. They may append at the same time, on a local disk: lines do not mix. Unfinished
- * lines of killed processes are skipped. Any other invalid line is `store_corrupt`.
+ * The file is read at the first request, and its answers are kept in memory until they are returned. Lines that other
+ * processes append later are not seen. On a local disk, several processes may append at the same time, and their lines
+ * do not mix. Unfinished lines left by killed processes are skipped. Any other invalid line fails with `store_corrupt`.
  *
  * @example
  * const live = recordedModel({ file: "answers.jsonl", model: openaiModel({ model: "gpt-5" }) });
@@ -42,7 +42,7 @@ type Answers = Map<string, { left: ModelResponse[]; given: number }>;
 export function recordedModel({ file, model }: RecordedModelOptions): Model {
   let loading: Promise<Answers> | undefined;
   const loaded = (): Promise<Answers> => {
-    // Do not cache a failure: the file may exist the next time.
+    // A failure is not cached, because the file may exist the next time.
     loading ??= load(file, model).catch((error: unknown) => {
       loading = undefined;
       throw error;
@@ -50,7 +50,7 @@ export function recordedModel({ file, model }: RecordedModelOptions): Model {
     return loading;
   };
 
-  // Equal requests would otherwise take their answers in an arbitrary order.
+  // Otherwise equal requests would take their answers in an arbitrary order.
   const inTurn = createKeyedQueue();
 
   return {
@@ -99,7 +99,7 @@ async function record(
   entry: { digest: string; model: string; request: Json },
   answer: ModelResponse,
 ): Promise<ModelResponse> {
-  // Return the stored form: a replay returns the same.
+  // Returns the stored form, because a replay returns the same form.
   const response = copyJson(answer, "the model's answer", "drop") as unknown as ModelResponse;
   await appendEntry(file, { ...entry, response });
   return response;
@@ -109,7 +109,7 @@ async function notRecorded(file: string, asked: Json, digest: string, given: num
   const why =
     given > 0
       ? `the recording has ${given} of them, and all were given; record as many repeats as are asked`
-      : // Read the file again instead of keeping requests in memory: this usually ends the run.
+      : // Reads the file again rather than keeping requests in memory, because this usually ends the run.
         await nearestTo(asked, readEntries(file));
   const what = given > 0 ? "no further answer" : "no answer";
   return new HoldfastError("model_exhausted", `${file} has ${what} to the request ${digest}: ${why}`, {
@@ -117,7 +117,7 @@ async function notRecorded(file: string, asked: Json, digest: string, given: num
   });
 }
 
-/** Describes the first difference to the nearest recorded request. */
+/** Describes the first difference from the nearest recorded request. */
 async function nearestTo(asked: Json, entries: AsyncIterable<Pick<Entry, "request">>): Promise<string> {
   let nearest: Json | undefined;
   let most = [-1, -1];

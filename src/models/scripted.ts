@@ -10,7 +10,7 @@ export interface ScriptedCall {
   arguments?: Json;
 }
 
-/** One answer: a text, parallel calls (with a text before them), or the items of a server's answer. */
+/** One answer: a text, parallel calls (with a text before them), or the items from a server's answer. */
 export type ScriptedAnswer =
   string | { text?: string; calls: readonly ScriptedCall[] } | (Partial<ModelResponse> & { output: readonly Item[] });
 
@@ -21,7 +21,7 @@ export type Script =
   readonly ScriptedAnswer[] | ((request: ModelRequest, turn: number) => MaybeAnswer | Promise<MaybeAnswer>);
 
 /**
- * Returns a model with written answers: a list, or a function that returns the next one.
+ * Returns a model with scripted answers: a list, or a function that returns the next one.
  *
  * It has no state. The next answer of a list follows from the number of the assistant's turns in the request's input.
  * So one model serves any number of parallel conversations, and continues after a restart. A turn is a longest sequence
@@ -64,7 +64,7 @@ async function answerTo(
   if (typeof answer === "string") return { output: [textItem(`${turn}_0`, answer)] };
   if (typeof answer === "object" && answer !== null) {
     if ("calls" in answer) return { output: toItems(answer as { text?: string; calls: ScriptedCall[] }, turn) };
-    // A copy: the receiver may change it, and the script must stay unchanged.
+    // A copy, because the receiver may change it, and the script must not change.
     if ("output" in answer) return copyJson(answer, "the script's answer", "drop") as unknown as ModelResponse;
   }
   throw new HoldfastError("model_failed", `answer ${turn} of the script is not a text, { calls } or { output }`);

@@ -1,4 +1,4 @@
-// The telemetry of this process: started once, on first use, and stopped with the command.
+// This process's telemetry: started once, on first use, and stopped with the command.
 import type { Telemetry } from "./start.ts";
 
 let started: Promise<Telemetry | undefined> | undefined;
@@ -15,8 +15,8 @@ export async function endTelemetry(): Promise<void> {
 }
 
 /**
- * Ends the process after all output is written. Forced, because work that ignores its signal could keep the process
- * alive for hours.
+ * Ends the process after all output is written. The exit is forced, because work that ignores its signal could keep the
+ * process alive for hours.
  */
 export async function endProcess(code?: number): Promise<void> {
   await endTelemetry();

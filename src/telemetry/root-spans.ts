@@ -19,7 +19,7 @@ export function tracedRequests<App extends { handle(request: Request): Promise<R
         kind: SpanKind.SERVER,
         parent: propagation.extract(ROOT_CONTEXT, request.headers),
         run: () => app.handle(request),
-        // Not the path: it may have the id of a session in it.
+        // The path is not used, because it may contain a session id.
         before: () => ({ "http.request.method": request.method }),
         after: ({ status }) => ({
           "http.response.status_code": status,
@@ -31,7 +31,7 @@ export function tracedRequests<App extends { handle(request: Request): Promise<R
 }
 
 /**
- * Returns the W3C `traceparent` header with which another server continues this trace. Empty without an active span.
+ * Returns the W3C `traceparent` header, so that a different server can continue this trace. Empty if no span is active.
  */
 export function traceHeaders({ api: { context, propagation } }: Spans): { [name: string]: string } {
   const headers = {};
@@ -69,7 +69,7 @@ function playedAttributes(played: Played): Attributes {
   return { "holdfast.outcome": stopped, ...(typeof reward === "number" && { "holdfast.reward": reward }) };
 }
 
-/** Traces one turn of a conversation: the generator that `run` of an agent returns. */
+/** Traces one turn of a conversation: the generator that an agent's `run` returns. */
 export function tracedRun<Event, Result extends { outcome: string }>(
   agent: string,
   running: AsyncGenerator<Event, Result, undefined>,

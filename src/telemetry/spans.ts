@@ -4,7 +4,7 @@ import type { Attributes, Context, Span, SpanKind, Tracer } from "@opentelemetry
 import { hash } from "node:crypto";
 import { isHoldfastError } from "../core/errors.ts";
 
-/** The whole API as a type: the package is optional, and only `startTelemetry` loads it. */
+/** The whole API as a type, because the package is optional and only `startTelemetry` loads it. */
 export type Api = typeof OpenTelemetry;
 
 interface Traced<T> {
@@ -48,7 +48,7 @@ export function createSpans(api: Api, tracer: Tracer): Spans {
     if (said["error.type"] !== undefined) span.setStatus({ code: api.SpanStatusCode.ERROR });
   }
 
-  /** Records only the code: a message may contain parts of a state. */
+  /** Records only the code, because a message may contain parts of a state. */
   function fail(span: Span, thrown: unknown): void {
     describe(span, () => ({ "error.type": errorCode(thrown) }));
   }
@@ -104,5 +104,8 @@ export function createSpans(api: Api, tracer: Tracer): Spans {
 
 const errorCode = (thrown: unknown): string => (isHoldfastError(thrown) ? thrown.code : "internal");
 
-/** Returns a session's name in traces. The id itself grants access, and traces are kept elsewhere. */
+/**
+ * Returns a session's name in traces. The id itself is not used, because it grants access and traces are stored
+ * elsewhere.
+ */
 export const shortDigest = (session: string): string => hash("sha256", session).slice(0, 16);

@@ -70,7 +70,7 @@ export async function startTelemetry(variables: Variables): Promise<Telemetry | 
     resource: resourceFromAttributes(own).merge(detected),
     spanProcessors: [new sdk.BatchSpanProcessor(exporter)],
   });
-  // Registered globally, so that spans of an author's code become children of this trace.
+  // Registered globally, so that spans in an author's code become children of this trace.
   provider.register();
   const spans = createSpans(api, provider.getTracer("holdfast"));
   let stopping: Promise<void> | undefined;
@@ -84,7 +84,7 @@ export async function startTelemetry(variables: Variables): Promise<Telemetry | 
     headers: () => traceHeaders(spans),
     stop() {
       const sent = async (): Promise<void> => {
-        // The work is finished at this point: undelivered spans must not make it fail.
+        // The work is finished at this point, so undelivered spans must not make it fail.
         const flushed = provider.shutdown().catch(() => undefined);
         await Promise.race([flushed, delay(flushTimeout, undefined, { ref: false })]);
         for (const agent of agents) agent.destroy();
@@ -115,7 +115,7 @@ async function loaded() {
   }
 }
 
-/** Writes export failures to standard error, at limited intervals: a collector may be unreachable for long. */
+/** Writes export failures to standard error, rate-limited, because a collector may be unreachable for a long time. */
 function complaints() {
   let said = -complaintInterval;
   const say = (message: string): void => {

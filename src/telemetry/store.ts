@@ -2,7 +2,7 @@
 import type { Commit, Entry, Loaded, Store } from "../core/store.ts";
 import { shortDigest, type Spans } from "./spans.ts";
 
-/** OpenTelemetry's names of stores, by URL scheme. */
+/** OpenTelemetry's store names, by URL scheme. */
 const systems = new Map([
   ["postgres", "postgresql"],
   ["rediss", "redis"],
@@ -20,7 +20,7 @@ export function tracedStore(store: Store, url: string, spans: Spans): Store {
   }
 
   /**
-   * Traces a read inside another span. Other reads are periodic polls by probes and streams, which would drown the
+   * Traces a read inside another span. Other reads are periodic polls by probes and streams, which would drown out the
    * rest.
    */
   function read<T extends Found>(name: string, session: string, run: () => Promise<T>): Promise<T> {

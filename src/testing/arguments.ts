@@ -1,4 +1,4 @@
-// Invalid arguments for a tool, made from the JSON Schema of its input.
+// Invalid arguments for a tool, created from its input's JSON Schema.
 import { sample } from "../core/json-sample.ts";
 import { readProperties, readRequired, type JsonSchema } from "../core/json-schema.ts";
 import type { Json } from "../core/json.ts";
@@ -19,7 +19,7 @@ export function badInputs(schema: JsonSchema): BadInput[] {
     { what: "a text for an object", input: "x" },
     { what: "a list for an object", input: [] },
     { what: "a field that nobody asked for", input: { ...fields, unknown_field: 1 } },
-    // As a client would send it: a field of its own, not the object's prototype.
+    // As a client would send it: as a plain field, not as the object's prototype.
     { what: "a field called __proto__", input: JSON.parse('{"__proto__":{"polluted":true}}') as Json },
     { what: "lists in lists, 200 deep", input: { deep: nested(200) } },
   ];

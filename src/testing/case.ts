@@ -1,4 +1,4 @@
-// The format of a published case: one named behaviour that any test runner can check.
+// The format for a published case: one named behaviour that any test runner can check.
 
 /** One case. `Subject` is the object under test; every run gets a fresh one. */
 export interface Case<Subject> {

@@ -2,13 +2,13 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { authorsLine, shortenPath } from "../session/thrown.ts";
 
-/** Set while `isSame` runs. `found` describes the first call of the author's code. */
+/** Set while `isSame` runs. `found` describes the first such call in the author's code. */
 const trial = new AsyncLocalStorage<{ found?: string }>();
 let last: Promise<unknown> = Promise.resolve();
 
 /**
- * Runs `isSame` with the clock and the random numbers fixed. If it resolves to true, returns a message that names the
- * call and its line. One at a time: the functions are global.
+ * Runs `isSame` with a fixed clock and fixed random numbers. If it resolves to true, returns a message that names the
+ * call and its line. Only one runs at a time, because the functions are global.
  */
 export function explainDifference(isSame: () => Promise<boolean>): Promise<string | undefined> {
   const explained = last.then(async () => {
@@ -29,7 +29,7 @@ export function explainDifference(isSame: () => Promise<boolean>): Promise<strin
   return explained;
 }
 
-/** Returns the fixed value if the author's code in a trial made the call. */
+/** Returns the fixed value if the call came from the author's code during a trial. */
 function fixed(call: string, instead: string, value: number): number | undefined {
   const context = trial.getStore();
   const line = context && callersLine();

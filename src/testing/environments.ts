@@ -26,7 +26,7 @@ export interface Call {
  */
 export type Solution = (task: never) => Iterable<Call | Call[]>;
 
-/** One environment. The runner makes one per case and disposes of it afterwards. */
+/** One environment. The runner creates one per case and disposes of it afterwards. */
 export interface EnvironmentHarness {
   /** Opens an engine on an empty store. A case calls it once and stops the engine. */
   open(): Sessions | Promise<Sessions>;
@@ -37,7 +37,7 @@ export interface EnvironmentHarness {
 export type EnvironmentCase = Case<EnvironmentHarness>;
 export type SolutionCase = Case<EnvironmentHarness & { solution: Solution }>;
 
-/** Random seed of all cases that need equal random numbers. */
+/** Random seed for all cases that need equal random numbers. */
 export const randomSeed = 20_260_302;
 
 function onSessions<Harness extends EnvironmentHarness>(
@@ -59,7 +59,7 @@ function onSessions<Harness extends EnvironmentHarness>(
   };
 }
 
-/** Returns valid calls of every tool, several times, so that state can build up. */
+/** Returns valid calls to every tool, several times, so that state can build up. */
 function validCalls({ environment }: Sessions): Call[] {
   // A checker must not call tools with external effects.
   const tools = [...environment.definitions].filter(([, { kind }]) => kind !== "external");
@@ -77,7 +77,10 @@ function toOutcome(answer: Answer): Json {
   return answer.ok ? { ok: true, output: answer.output } : { ok: false, message: answer.error.message };
 }
 
-/** Returns why a new session replays differently: its code is not deterministic. Undefined for any other reason. */
+/**
+ * Returns why a new session replays differently, if its code is not deterministic. Returns undefined for any other
+ * reason.
+ */
 function explain(sessions: Sessions, task: Json, calls: Call[] = validCalls(sessions)): Promise<string | undefined> {
   return explainDifference(async () => {
     const { session } = await sessions.open({ task, randomSeed });
@@ -86,7 +89,7 @@ function explain(sessions: Sessions, task: Json, calls: Call[] = validCalls(sess
   });
 }
 
-/** States may differ only by the time that the handler got from now(): then each session replays the same. */
+/** States may differ only by the time that the handler got from now(). In that case each session replays the same. */
 async function sameUnlessTimed(
   sessions: Sessions,
   task: Json,
@@ -109,7 +112,7 @@ async function assertReplays(sessions: Sessions, task: Json, replayed: Replayed)
   assert.fail(reason ?? `the replay differs: ${JSON.stringify(replayed)}`);
 }
 
-/** Plays the solution of a task. `call` makes one call and returns its output; the calls of a turn run in parallel. */
+/** Plays a task's solution. `call` makes one call and returns its output; the calls in a turn run in parallel. */
 export async function play(solution: Solution, task: Json, call: (call: Call) => Promise<Json>): Promise<void> {
   const turns = solution(task as never)[Symbol.iterator]() as Iterator<Call | Call[], unknown, unknown>;
   let turn = turns.next();

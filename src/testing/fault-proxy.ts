@@ -13,7 +13,7 @@ export type ProxyFault = "delayed" | "split" | "cutBefore" | "cutAfter" | "silen
 export interface FaultProxyOptions {
   /** URL of the server, such as redis://127.0.0.1:6379. */
   to: string;
-  /** Seed of the randomness. Default 1. */
+  /** Seed for the randomness. Default 1. */
   seed?: number;
   /** Probability that a piece of traffic has a fault. Default 0.02. */
   rate?: number;
@@ -24,13 +24,13 @@ export interface FaultProxyOptions {
 }
 
 export interface FaultProxy {
-  /** URL of the server through the proxy: the URL in `to`, with the proxy's port. */
+  /** The server's URL through the proxy: the URL in `to`, with the proxy's port. */
   readonly url: string;
   /** The number of injected faults so far, cuts and pauses included. */
   readonly injected: number;
   /** Ends every connection now. */
   cut(): void;
-  /** Holds back all traffic, also of new connections, until `resume`. */
+  /** Holds back all traffic, including on new connections, until `resume`. */
   pause(): void;
   resume(): void;
   /** Stops injecting faults, ends silent connections and resumes. */
@@ -60,7 +60,7 @@ export async function faultProxy(options: FaultProxyOptions): Promise<FaultProxy
   let healed = false;
   let paused: { done: Promise<void>; resume(): void } | undefined;
 
-  /** Passes one direction on, in order. */
+  /** Forwards one direction, in order. */
   function pass(from: Socket, onto: Socket): void {
     let before = Promise.resolve();
     const next = (step: () => void | Promise<void>): void => void (before = before.then(step));

@@ -12,7 +12,7 @@ import type { Store } from "../core/store.ts";
 export type StoreFault = "refused" | "unanswered" | "slow" | "late" | "twice" | "overdue";
 
 export interface FaultyStoreOptions {
-  /** Seed of the randomness. The same seed gives the same faults to the same verbs. Default 1. */
+  /** Seed for the randomness. The same seed gives the same faults to the same verbs. Default 1. */
   seed?: number;
   /** Probability that a verb has a fault. Default 0.2. */
   rate?: number;

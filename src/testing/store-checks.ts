@@ -36,10 +36,10 @@ export async function runStoreChecks(open: () => Promise<Store>, onCase?: () => 
   return results;
 }
 
-/** The most damaged sessions to name. */
+/** Maximum number of damaged sessions to name. */
 const mostNamed = 20;
 
-/** Reads every log of the store, to find damaged ones. */
+/** Reads every log in the store, to find damaged ones. */
 async function checkSessions(open: () => Promise<Store>): Promise<Checked> {
   const what = "every session that is there can be read";
   const why = "A session that has lost a part is refused with store_corrupt; restore it or delete it.";

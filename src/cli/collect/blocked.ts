@@ -9,11 +9,11 @@ import { counted, plainLine } from "../plain.ts";
 const reportAfter = 5_000;
 /** The events after which no call of a rollout is running. */
 const ends = new Set<string>(["tools.answered", "agent.ended", "agent.failed"]);
-/** Rollouts that are listed. */
+/** Maximum number of rollouts to list. */
 const mostListed = 5;
 
 export interface BlockedCollection {
-  /** Follows the calls of a rollout. */
+  /** Tracks a rollout's calls. */
   event(event: NumberedEvent, rollout: Rollout): void;
   stop(): void;
 }

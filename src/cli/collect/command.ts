@@ -26,7 +26,7 @@ export async function runCollection(
       progress.say(`stopping; ${running} (press Ctrl-C again to end at once)`);
     },
   });
-  // Workers of a queue have a watchdog of their own.
+  // A queue's workers have their own watchdog.
   const blocked = settings.queue === undefined ? reportBlockedCollection() : undefined;
   try {
     const { metrics, ...collected } = await collectRollouts({

@@ -1,4 +1,4 @@
-// Shows the progress of a collection: one changing line on a terminal, plain lines elsewhere, or events as JSON.
+// Shows a collection's progress: one changing line on a terminal, plain lines elsewhere, or events as JSON.
 import { summarizeThrown, type NumberedEvent, type Thrown } from "../../core/event.ts";
 import type { Rollout, RolloutFailure, TaskRow } from "../../core/rollout.ts";
 import { hasEstimatedTokens } from "../../rollout/row-fields.ts";
@@ -111,17 +111,17 @@ export function createProgress({ json, isQueued = false }: { json: boolean; isQu
       if (json) write({ type: "retried", task, repeat, attempt, failure_kind: kind, failure_reason: reason });
     },
     say,
-    /** Prints the stack of an error, once for each place. */
+    /** Prints an error's stack trace, once for each place. */
     stack(thrown: Thrown): void {
       if (places.has(thrown.place)) return;
       places.add(thrown.place);
       tell(plain(thrown.stack ?? summarizeThrown(thrown)));
     },
-    /** Formats the reasons of failures, and the errors of the author's code, with their counts. */
+    /** Formats the reasons for failures, and the errors in the author's code, with their counts. */
     reasons: () => ({ failures: failures.lines(), errors: errors.lines() }),
     end(): void {
       if (isOver) return;
-      // Plain lines stay: the last one shows the end.
+      // Plain lines are not removed, and the last one shows the end.
       if (isTerminal && isBegun) process.stderr.write("\r\u001B[2K");
       else show();
       clearInterval(timer);

@@ -1,4 +1,4 @@
-// Formats the summary of a collection: its counts, why rollouts failed, its metrics and the next commands.
+// Formats a collection's summary: its counts, why rollouts failed, its metrics and the next commands.
 import type { Collected } from "../../rollout/collect.ts";
 import type { CollectionMetrics } from "../../rollout/metrics.ts";
 import { outputPaths } from "../../rollout/output.ts";
@@ -52,7 +52,7 @@ function nextLines({ scored, before, failed, stopped, gaveUp }: Collected, out: 
 /** Returns the command that resumes this one. */
 function againText(): string {
   const given = process.argv.slice(2).filter((word) => word !== "--resume");
-  // Output is kept in logs.
+  // Secrets are hidden, because output is kept in logs.
   const shown = given.map((word) =>
     word.replace(
       /^(--[\w-]+=)?([a-z][a-z0-9+.-]*:\/\/.*)$/is,

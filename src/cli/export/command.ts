@@ -1,4 +1,4 @@
-// Exports a file of rollouts as lines, and reports the counts.
+// Exports a rollouts file as lines, and reports the counts.
 import { cannotLoad } from "../../core/errors.ts";
 import { toChatMessages } from "../../models/chat/messages.ts";
 import { exportRollouts } from "../../rollout/export.ts";

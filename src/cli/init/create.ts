@@ -1,4 +1,4 @@
-// Makes the folder of a new environment or agent from the files in templates/: all of it, or nothing.
+// Creates the folder for a new environment or agent from the files in templates/: all of it, or nothing.
 import { execFile } from "node:child_process";
 import { mkdir, readdir, readFile, rm, rmdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -10,7 +10,7 @@ import { ownSpec } from "./own-spec.ts";
 /** The same folder from src and from dist. */
 const shipped = fileURLToPath(new URL("../../../templates", import.meta.url));
 
-/** Versions that the new package asks for. A test compares them with the tested ones. */
+/** Versions that the new package requires. A test compares them with the tested ones. */
 export const versions = {
   "@photostructure/sqlite": "^2.6.0",
   zod: "^4.6.7",
@@ -38,7 +38,7 @@ export async function createProject(
     for (const [path, text] of files) await write(path, text);
     if (files.has("generate.ts")) await write("tasks.jsonl", await printed("generate.ts", folder));
   } catch (error) {
-    // Only its own files: another process may be filling the same folder.
+    // Removes only its own files, because a different process may be filling the same folder.
     for (const path of written) await rm(join(folder, path), { force: true });
     if (isNew) await rmdir(folder).catch(() => undefined);
     throw error;
@@ -92,7 +92,7 @@ function packageJson(name: string, kind: string, holdfast: string): string {
           }),
       serve: `holdfast serve . --port 8080 ${store}`,
     },
-    // Node has SQLite from 22.13 on. This package stands for it before.
+    // Node has SQLite since 22.13. Before that, this package is used.
     dependencies: { ...(!hasSqlite && { "@photostructure/sqlite": sqlite }), holdfast, zod },
     devDependencies: dev,
   };
@@ -125,7 +125,7 @@ async function refuseFull(folder: string, name: string): Promise<boolean> {
   }
 }
 
-/** Runs a TypeScript file, also on a Node without support for it, and returns its output. */
+/** Runs a TypeScript file, even on a Node version that does not support it, and returns its output. */
 async function printed(file: string, cwd: string): Promise<string> {
   const args = ["--import", import.meta.resolve("jiti/register"), file];
   const env = { ...process.env, JITI_FS_CACHE: "false" };

@@ -1,4 +1,4 @@
-// Finds out what this package was installed from, so that a new project can install the same.
+// Finds out where this package was installed from, so that a new project can install the same one.
 import { readFileSync } from "node:fs";
 import { basename, dirname, join, relative, resolve, sep } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -28,7 +28,9 @@ export function ownSpec(folder: string, own = ownFolder): string {
   return `^${readManifest(own)?.version}`;
 }
 
-/** The nearest project above an installed package that depends on it, and what it asks for. */
+/**
+ * The nearest project above an installed package that depends on it, and the dependency as that project specifies it.
+ */
 function askedBy(own: string): { spec: string | undefined; project: string } {
   let project = dirname(own);
   for (;;) {

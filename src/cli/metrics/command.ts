@@ -1,4 +1,4 @@
-// Reads files of rollouts, and prints their metrics or their differences.
+// Reads rollouts files, and prints their metrics or their differences.
 import { cannotLoad } from "../../core/errors.ts";
 import type { TaskRow } from "../../core/rollout.ts";
 import { compareCollections, type Comparison } from "../../rollout/compare.ts";

@@ -1,4 +1,4 @@
-// Prints the metrics of training runs over a label of their rows.
+// Prints training runs' metrics, grouped by a label on their rows.
 import { readCurve } from "../../rollout/curve.ts";
 import type { Curve, CurvePoint } from "../../rollout/curve-series.ts";
 import { counted, plainLine, print } from "../plain.ts";
@@ -7,7 +7,7 @@ import { figure, tableLines } from "./table.ts";
 
 export interface CurveFlags {
   json?: boolean;
-  /** Also prints numbers of the trainer beside its loss and its seconds. */
+  /** Also prints the trainer's other numbers, besides its loss and its seconds. */
   all?: boolean;
 }
 

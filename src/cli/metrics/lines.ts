@@ -1,4 +1,4 @@
-// Formats the metrics of one file of rollouts as lines of text.
+// Formats the metrics for one rollouts file as lines of text.
 import { binLines } from "../../rollout/metrics/histogram.ts";
 import type { NodeMetrics, TaskNodeMetrics } from "../../rollout/metrics/nodes.ts";
 import type { Estimate, CollectionMetrics } from "../../rollout/metrics.ts";
@@ -72,8 +72,8 @@ export function statisticLines({ agent_metrics, pass_metrics }: CollectionMetric
 }
 
 /**
- * Selects k = 1, 2, 4 and so on, and the largest: 64 lines would tell no more. Of one rollout, the best and the worst
- * are the mean. Metrics of verify come last.
+ * Selects k = 1, 2, 4 and so on, and the largest, because 64 lines would say no more. For one rollout, the best and the
+ * worst equal the mean. Metrics from verify come last.
  */
 function chosen(estimates: Estimate[]): Estimate[] {
   const toK = ({ name }: Estimate): number => Number(/@(\d+)\//.exec(name)?.[1] ?? 0);

@@ -1,4 +1,4 @@
-// Prints the state of a queue, and clears it of collections without a collector.
+// Prints a queue's state, and removes collections without a collector.
 import { queueAddress } from "../../queue/connection.ts";
 import { clearQueue, type Cleared } from "../../queue/survey.ts";
 import { queueStatus, type QueueStatus, type WorkerStatus } from "../../queue/survey.ts";

@@ -1,4 +1,4 @@
-// Replays the episodes of a file or of a store, and reports differences.
+// Replays the episodes in a file or a store, and reports differences.
 import { cannotLoad, isHoldfastError } from "../../core/errors.ts";
 import type { Sessions, Replayed } from "../../core/sessions.ts";
 import { finishedRollouts, rolloutName } from "../../rollout/finished.ts";

@@ -1,4 +1,4 @@
-// Judges the episodes of a file again, writes a file with new rewards, and reports the changes.
+// Judges a file's episodes again, writes a file with new rewards, and reports the changes.
 import { rmSync } from "node:fs";
 import { cannotLoad } from "../../core/errors.ts";
 import { finishedRollouts, type Finished } from "../../rollout/finished.ts";
@@ -47,7 +47,7 @@ export async function runReverify(file: string, flags: ReverifyFlags): Promise<v
       counts.add(again, isOther);
       counting.add();
     });
-    // The rows come last, and never beside older failures: if they exist, the output is complete.
+    // The rows are written last, and never next to older failures. So if they exist, the output is complete.
     rmSync(paths.rows, { force: true });
     await failures.done();
     await rows.done();
@@ -64,9 +64,9 @@ export async function runReverify(file: string, flags: ReverifyFlags): Promise<v
 }
 
 interface Counts {
-  /** Episodes with a reward now. */
+  /** Episodes that have a reward now. */
   judged: number;
-  /** Judged episodes that had another reward before, or none. */
+  /** Judged episodes that had a different reward before, or none. */
   changed: number;
   new: number;
   /** Episodes that could not be judged. */

@@ -1,4 +1,4 @@
-// Chats on a terminal: a prompt, a line, an answer. Ctrl-C ends the answer, or at the prompt the chat.
+// Chats on a terminal: a prompt, a line, an answer. Ctrl-C ends the answer; at the prompt, it ends the chat.
 import { createInterface } from "node:readline";
 import { Writable } from "node:stream";
 import { onAbort } from "../../io/abort.ts";

@@ -1,4 +1,4 @@
-// The commands of a chat: /state, /tools and /help.
+// A chat's commands: /state, /tools and /help.
 import { ownTools, toolsetTools } from "../../agent/list-tools.ts";
 import type { Agent } from "../../core/agent.ts";
 import type { Conversations } from "../../core/sessions.ts";

@@ -1,4 +1,4 @@
-// A conversation with an agent: opens or finds its session, and shows the events of each turn.
+// A conversation with an agent: opens or finds its session, and shows each turn's events.
 import { run, type RunOptions } from "../../agent/run.ts";
 import type { Agent } from "../../core/agent.ts";
 import type { Conversations, SavedConversation } from "../../core/sessions.ts";
@@ -17,7 +17,7 @@ export interface ConversationOptions {
   error(text: string): void;
 }
 
-/** The end of a turn. The user was told of a failure. */
+/** The end of a turn. If it failed, the user has already been told. */
 export type Turn = "done" | "failed" | "cancelled";
 
 export interface Conversation {
@@ -84,7 +84,7 @@ export interface Opening {
   saved: SavedConversation | undefined;
 }
 
-/** Opens the session of a conversation: a new one, one of the store, or a saved one. */
+/** Opens the session for a conversation: a new one, one from the store, or a saved one. */
 export async function openSession(sessions: Conversations, opening: Opening): Promise<string> {
   const { session, user, state, saved } = opening;
   if (saved) {
@@ -107,7 +107,7 @@ function assertUser(what: string, is: string, wanted: string | undefined): void 
   throw invalidOption(`${what} belongs to the user ${is}, not to ${wanted}`);
 }
 
-/** Reads the events of a session that are in force. */
+/** Reads a session's events that are in force. */
 export async function eventsInForce(sessions: Conversations, session: string): Promise<readonly NumberedEvent[]> {
   const events: NumberedEvent[] = [];
   for await (const event of sessions.events(session)) events.push(event);

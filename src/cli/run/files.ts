@@ -1,4 +1,4 @@
-// Reads and writes the files of `holdfast run`: queries to replay, and saved sessions.
+// Reads and writes files for `holdfast run`: queries to replay, and saved sessions.
 import { access, constants, readFile, stat } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { SavedConversation } from "../../core/sessions.ts";

@@ -1,4 +1,4 @@
-// Prints a conversation: `[who]: text` for every message, calls of tools and their results, or every event as JSON.
+// Prints a conversation: `[who]: text` for every message, tool calls and their results, or every event as JSON.
 import type { RunEvent } from "../../agent/invocation.ts";
 import { ellipsis } from "../../core/ellipsis.ts";
 import type { EventOf, NumberedEvent, Thrown } from "../../core/event.ts";
@@ -11,9 +11,9 @@ export interface PrinterOptions {
   json: boolean;
   /** Prints the user's messages too; not on a terminal, where they are typed. */
   showUser: boolean;
-  /** Prints no calls of tools. */
+  /** Does not print tool calls. */
   quiet: boolean;
-  /** Prints the stacks of errors in the agent's code. */
+  /** Prints stack traces for errors in the agent's code. */
   debug: boolean;
 }
 
@@ -25,7 +25,7 @@ export interface Printer {
 
 export function createPrinter(options: PrinterOptions): Printer {
   const { out, error, json } = options;
-  /** The running answer, as far as it is printed. */
+  /** The answer in progress, as far as it is printed. */
   let open: { path: string; text: string } | undefined;
   // Parallel agents answer at the same time: one is printed piece by piece, the others when it is done.
   let waiting: NumberedEvent[] = [];
@@ -107,7 +107,7 @@ const shortened = (text: string): string => ellipsis(text, longestText).replaceA
 const failureText = ({ code, message }: NonNullable<EventOf<"tools.answered">["failed"]>[number]): string =>
   ` failed: ${code}: ${shortened(message)}`;
 
-/** Returns whether an agent runs as a tool: its words are the result of a call. */
+/** Returns whether an agent runs as a tool, in which case its text is a call's result. */
 const isOfTool = (path: string): boolean => path.includes("#");
 
 /** Returns the speaker and the text of an event, if it has any. */

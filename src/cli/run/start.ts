@@ -83,7 +83,7 @@ interface Talk {
 
 async function talk(options: Talk): Promise<void> {
   const { agent, flags, given, sessions, session, terminal } = options;
-  // Without a reader at the terminal, do not stream: so the output of callbacks stays in the order of events.
+  // Does not stream if no one reads at a terminal, so that callbacks' output stays in the order of events.
   const { json = false, quiet = false, debug = false, stream = options.isChat && terminal.isWatched } = flags;
   const before = await eventsInForce(sessions, session);
   if (given.resumed) {
@@ -170,11 +170,11 @@ function createTerminal(json: boolean) {
     out,
     /** Prints errors, and other text that is not part of the conversation. */
     error,
-    /** Prints notes about the run: with JSON to the error stream, because the output has only JSON. */
+    /** Prints notes about the run. With JSON they are printed to standard error, because the output has only JSON. */
     note: json ? error : out,
     /** Whether the output is a terminal. */
     isWatched,
-    /** The stream of the prompt: never a file or a pipe for the conversation. */
+    /** The stream for the prompt: never a file or a pipe for the conversation. */
     screen: isWatched && !json ? stdout : stderr,
   };
 }

@@ -21,7 +21,7 @@ function toCells(listed: ListedCollection): string[] {
   return [file, playerText(listed), ...[tasks, rollouts, reward, failed].map(figure), date].map(plainLine);
 }
 
-/** The model, or the agent. An agent has a model of its own, unless --model names another one. */
+/** The model, or the agent. An agent has its own model, unless --model names a different one. */
 function playerText({ model, agent }: ListedCollection): string {
   if (agent === null) return model ?? "-";
   return model === null || model === "scripted" ? agent : `${agent} with ${model}`;

@@ -52,7 +52,7 @@ async function run(fromUrl: string, toUrl: string, flags: { json?: boolean }): P
   }
 }
 
-/** Returns a text that is equal for two URLs of one store, as far as URLs tell. */
+/** Returns a text that is equal for two URLs to the same store, as far as URLs show that. */
 function toPlace(url: string): string {
   const [, file] = /^sqlite:(.*)$/.exec(url) ?? [];
   if (file !== undefined) return `sqlite:${existsSync(file) ? realpathSync(file) : resolve(file)}`;
@@ -61,7 +61,7 @@ function toPlace(url: string): string {
   return `${protocol}//${host}${pathname.replace(/\/+$/, "")}${search}`;
 }
 
-/** Follows "1 log" or "2 logs". */
+/** Appended to "1 log" or "2 logs". */
 const advice: Record<CopyProblem["fate"], string> = {
   changed: "changed meanwhile; run the same command again to fetch the rest",
   differs: "with another content there, left as it is; delete it there to copy the one from here",

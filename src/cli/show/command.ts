@@ -30,7 +30,7 @@ function missing(file: string, { task, repeat, failed, worst }: ShowFlags, repea
   return invalidOption(`${file} has no ${what}${parts.join("")}${there}`);
 }
 
-/** Reads the log of the episode, if it exists. Without it the transcript lacks only the states. */
+/** Reads the episode's log, if it exists. Without it, the transcript lacks only the states. */
 async function readEvents(file: string, row: TaskRow, url: string | undefined): Promise<NumberedEvent[] | undefined> {
   const session = row["session_id"];
   const located = locateStore(file);

@@ -79,5 +79,5 @@ function endLines({ reward, verdict, stopped, failure }: Transcript, paint: Pain
   return [...limit, paint(`reward ${reward}`, reward > 0 ? "good" : "bad") + details];
 }
 
-/** Indents the second and later lines of a text, so that none looks like another step. */
+/** Indents the second and later lines of a text, so that none looks like a separate step. */
 const visible = (text: string): string => plain(text).replaceAll(/\n(?!\n|$)/g, "\n    ");

@@ -1,4 +1,4 @@
-// Checks, samples, splits and renders files of tasks. Rows that are only moved keep every byte.
+// Checks, samples, splits and renders tasks files. Rows that are only moved keep every byte.
 import { readFileSync } from "node:fs";
 import { basename, dirname, extname, join } from "node:path";
 import { cannotLoad, HoldfastError, invalidOption, messageOf } from "../../core/errors.ts";

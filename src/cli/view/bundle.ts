@@ -1,4 +1,4 @@
-// Writes a bundle of the given files, and reports its contents.
+// Writes a bundle from the given files, and reports its contents.
 import { join } from "node:path";
 import { writeBundle } from "../../rollout/bundle.ts";
 import { readLog } from "../../rollout/episode-log.ts";

@@ -1,4 +1,4 @@
-// Serves the viewer for files of rollouts or a store, until it is stopped.
+// Serves the viewer for rollouts files or a store, until it is stopped.
 import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { existsSync, statSync } from "node:fs";
@@ -49,7 +49,7 @@ export async function runView(given: string[], flags: ViewFlags): Promise<void> 
   }
 }
 
-/** Returns the collections of a folder, or the file itself. */
+/** Returns the collections in a folder, or the file itself. */
 function filesIn(given: string): string[] {
   if (!existsSync(given) || !statSync(given).isDirectory()) return [given];
   const files = collectionFiles(given).filter((file) => existsSync(file));
@@ -83,12 +83,12 @@ async function serveViewer(
     ...(isPlayable && { models: await offeredModels(new Map(solutions), flags.model) }),
     collections: collections.map(({ details }) => openCollection(details)),
     training,
-    // A temporary key: a viewed store is not changed.
+    // Uses a temporary key, because a viewed store is not changed.
     secret: randomBytes(32).toString("base64url"),
   }).catch((thrown: unknown) => {
     throw explainListen(thrown, flags);
   });
-  // Before the announcement: a reader of it may end the server at once.
+  // Done before the announcement, because a program that reads it may end the server immediately.
   closeOnSignals({
     async close() {
       await serving.close();
@@ -100,7 +100,7 @@ async function serveViewer(
   const curves = training.map((folder) => `${folder}, a training run`);
   const lines = [...describeAll(collections, viewed), ...curves, `viewer at ${url}`];
   if (token !== undefined && flags.token === undefined) lines.push(`bearer token ${token}`);
-  // In one write: a program that waits for the address finds the token too.
+  // Written at once, so that a program that waits for the address finds the token too.
   process.stdout.write(`${lines.join("\n")}\n`);
   if (flags.open && process.stdout.isTTY) openBrowser(url);
 }
@@ -124,7 +124,7 @@ const browsers: { [platform: string]: [string, ...string[]] } = {
   win32: ["cmd", "/c", "start", '""'],
 };
 
-/** Opens an address in the user's browser. Ignores failures: the address is printed in any case. */
+/** Opens an address in the user's browser. Ignores failures, because the address is printed in any case. */
 function openBrowser(url: string): void {
   const [command, ...words] = browsers[process.platform] ?? ["xdg-open"];
   const child = spawn(command, [...words, url], { stdio: "ignore", detached: true });

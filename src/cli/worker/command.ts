@@ -1,4 +1,4 @@
-// Runs a worker: plays rollouts of a queue until it is stopped, and reports.
+// Runs a worker: plays rollouts from a queue until it is stopped, and reports.
 import { startQueueWorker, type WorkerEvent } from "../../queue/worker.ts";
 import { stopOnSignals } from "../../io/stop-on-signals.ts";
 import { plainLine, print } from "../plain.ts";
@@ -16,11 +16,11 @@ export interface WorkerFlags {
   maxCrashes: number;
   maxBlocked: number;
   json?: boolean;
-  /** Processes to supervise. Without it, this process is the worker. */
+  /** Number of processes to supervise. If not set, this process is the worker. */
   workers?: number;
 }
 
-/** Milliseconds to finish rollouts after the signal to stop: quick ones end in that time. */
+/** Milliseconds to finish rollouts after the signal to stop. Quick ones end in that time. */
 const grace = 2000;
 /** Milliseconds for stores to close. */
 const closing = 2000;
@@ -63,7 +63,8 @@ export async function runWorker(flags: WorkerFlags): Promise<void> {
     `worker ${worker.name} ends: code of an environment or an agent has blocked it for ${maxBlocked / 1000} s; ` +
     "other workers continue its rollouts; start it again, run it with --workers, or raise --max-blocked";
   const stopped = new Promise<void>((resolve) => {
-    // A terminal sends SIGINT to every process. The supervisor decides what it means, and without it nothing continues.
+    // A terminal sends SIGINT to every process. The supervisor decides what it means, and the worker does not outlive
+    // it.
     if (isSupervised) process.on("disconnect", resolve).on("SIGINT", () => undefined);
     stopOnSignals({
       ...(isSupervised && { names: ["SIGTERM"] }),
@@ -87,12 +88,12 @@ export async function runWorker(flags: WorkerFlags): Promise<void> {
   else say(`worker ${worker.name} ends: ${countsText(counts)}`);
 }
 
-/** Reports refused and failed rollouts. Equal reports are limited in frequency and counted. */
+/** Reports refused and failed rollouts. Equal reports are rate-limited and counted. */
 function createComplaints(say: (text: string) => void): (event: WorkerEvent) => void {
   const told = new Map<string, { at: number; times: number }>();
   return ({ type, collection, reason = "the worker was silent for too long, and another one continues it" }) => {
     if (type === "played") return;
-    // Compared by their start: the rest may differ each time.
+    // Compared by their start, because the rest may differ each time.
     const key = `${type} ${collection} ${reason.slice(0, 40)}`;
     const before = told.get(key) ?? { at: -Infinity, times: 0 };
     before.times++;

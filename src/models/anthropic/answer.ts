@@ -1,4 +1,4 @@
-// Converts an answer of Anthropic's API to items.
+// Converts an answer from Anthropic's API to items.
 import type { Content, Item, Message, ModelResponse, Usage } from "../../core/model.ts";
 import type { CallIds } from "../wire/call-ids.ts";
 import { listIn, stringIn } from "../wire/expect.ts";
@@ -79,7 +79,7 @@ function toStatus(stop: unknown): Pick<ModelResponse, "status"> & Fields {
   return isCut ? { status: "incomplete", incomplete_details: { reason: stop } } : { status: "completed" };
 }
 
-/** Adds up the input tokens: the API counts tokens read from and written to its cache separately. */
+/** Adds up the input tokens, because the API counts tokens read from and written to its cache separately. */
 function usageIn(given: unknown): Usage | undefined {
   if (!isFields(given)) return undefined;
   const { input_tokens: fresh, output_tokens: written, ...added } = present(given);

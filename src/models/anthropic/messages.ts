@@ -1,4 +1,4 @@
-// Converts items to messages of Anthropic's API: content blocks, in turns of user and assistant.
+// Converts items to messages for Anthropic's API: content blocks, in alternating user and assistant turns.
 import { parseJson } from "../../core/json.ts";
 import { isFunctionCall, isMessage, toText, type Content, type Item } from "../../core/model.ts";
 import type { FunctionCallOutput, ModelRequest, Reasoning } from "../../core/model.ts";
@@ -29,14 +29,14 @@ interface ImageBlock {
     | { type: "url"; url: string };
 }
 
-/** Prefix of the type of an item that holds a block of an unknown kind. */
+/** Type prefix for an item that holds a block of an unknown kind. */
 export const otherPrefix = "anthropic.";
 
 export function toMessages({ instructions, input }: Pick<ModelRequest, "instructions" | "input">): {
   system?: string;
   messages: AnthropicMessage[];
 } {
-  // Leading system messages become `system`. Later ones stay where they are, in the user's turn.
+  // Leading system messages become `system`. Later ones are left where they are, in the user's turn.
   const start = input.findIndex((item) => !isSystem(item));
   const leading = input.slice(0, start < 0 ? input.length : start).flatMap((item) => (isMessage(item) ? item : []));
   const system = [instructions ?? "", ...leading.map(({ content }) => toText(content))].filter(Boolean).join("\n\n");
@@ -55,7 +55,7 @@ export function toMessages({ instructions, input }: Pick<ModelRequest, "instruct
 
 const isSystem = (item: Item): boolean => isMessage(item) && (item.role === "system" || item.role === "developer");
 
-/** Moves the tool results of a turn before its other blocks, as the API requires. */
+/** Moves a turn's tool results before its other blocks, as the API requires. */
 function resultsFirst(blocks: Block[]): Block[] {
   const isResult = ({ type }: Block): boolean => type === "tool_result";
   return [...blocks.filter(isResult), ...blocks.filter((block) => !isResult(block))];
@@ -71,7 +71,7 @@ function toTurn(item: Item): { role: "user" | "assistant"; blocks: Block[] } {
   if (item.type === "function_call_output") return { role: "user", blocks: [toResult(item as FunctionCallOutput)] };
   if (item.type === "reasoning") return { role: "assistant", blocks: toThinking(item as Reasoning) };
   const { type, block } = item as Fields & Item;
-  // An item of another server, which this one cannot read.
+  // An item from a different server, which this one cannot read.
   if (!type.startsWith(otherPrefix) || !isFields(block)) return { role: "assistant", blocks: [] };
   return { role: "assistant", blocks: [block as Block] };
 }
@@ -114,7 +114,7 @@ function toBlock(part: Content): Block[] {
     case "input_image":
       return typeof part["image_url"] === "string" ? [toImage(part["image_url"])] : [];
     default:
-      // Another kind of block of the API, such as a document.
+      // A different kind of block that the API supports, such as a document.
       return [part as unknown as Block];
   }
 }

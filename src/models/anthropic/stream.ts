@@ -1,4 +1,4 @@
-// Reads a stream of Anthropic's API: passes on its pieces and assembles the complete message.
+// Reads a stream from Anthropic's API: passes on its pieces and assembles the complete message.
 import { jsonOrText } from "../../core/json.ts";
 import type { Piece } from "../../core/model.ts";
 import type { CallIds } from "../wire/call-ids.ts";
@@ -54,7 +54,7 @@ export function readEvents(callIds: CallIds, onPiece: (piece: Piece) => void): S
     if (type === "tool_use") onPiece({ type: "arguments", call_id: String(id), name: String(name), text });
   }
 
-  /** Passes on the arguments of a call that sent no fragments: it has none, or they were complete at its start. */
+  /** Passes on a call's arguments if it sent no fragments. Either it has none, or they were complete at its start. */
   function stop(block: Fields | undefined): void {
     if (block?.["type"] === "tool_use" && !inputs.has(block)) takeInput(block, JSON.stringify(block["input"] ?? {}));
   }

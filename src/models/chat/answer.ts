@@ -1,4 +1,4 @@
-// Converts an answer of the Chat Completions API to items.
+// Converts an answer from the Chat Completions API to items.
 import { setOwn } from "../../core/json.ts";
 import type { Content, Item, ModelResponse, Usage } from "../../core/model.ts";
 import type { CallIds } from "../wire/call-ids.ts";
@@ -10,7 +10,7 @@ import { reasoningField, reasoningFields } from "./messages.ts";
 /** Calls `callIds` with the id of every call, in order. */
 export function answerIn(body: Fields, callIds: CallIds): ModelResponse {
   const [choice, ...others] = objectsIn(body["choices"]);
-  // Proxies report a failure of the server behind them with status 200, or as a choice.
+  // A proxy may report a failure of the server behind it with status 200, or as a choice.
   const complaint = hasError(body) ? complaintIn(body) : choice && hasError(choice) ? complaintIn(choice) : undefined;
   if (complaint) throw complaintFault(complaint);
   if (!choice || !isFields(choice["message"])) throw broken("a completion without a choice that has a message");
@@ -20,7 +20,7 @@ export function answerIn(body: Fields, callIds: CallIds): ModelResponse {
   const carrier = output.find(({ type }) => type === "message" || type === "function_call") ?? output.at(-1);
   carry(carrier as Fields, message as Fields, messageFields, "message");
   carry(carrier as Fields, choice, choiceFields, "choice");
-  // Beside the sampled tokens: the next request continues both.
+  // Kept next to the sampled tokens, because the next request continues both.
   const { prompt_token_ids: prompt } = body;
   const isCarried = Array.isArray(prompt) && (carrier as Fields)["prompt_token_ids"] === undefined;
   if (isCarried) setOwn(carrier as Fields, "prompt_token_ids", prompt);
@@ -37,7 +37,7 @@ export function answerIn(body: Fields, callIds: CallIds): ModelResponse {
 
 const hasError = ({ error }: Fields): boolean => isFields(error) || textIn(error) !== undefined;
 
-// Fields that are read, and therefore not copied along.
+// Fields that are read here, and therefore not copied.
 const messageFields = ["role", "content", "refusal", "tool_calls", ...reasoningFields];
 const choiceFields = ["message", "index", "finish_reason"];
 const callFields = ["id", "type", "index", "function"];

@@ -1,4 +1,4 @@
-// Converts items to messages of the Chat Completions API.
+// Converts items to messages for the Chat Completions API.
 import { isFunctionCall, isMessage, toText, type Content, type Item, type Message } from "../../core/model.ts";
 import type { FunctionCall, FunctionCallOutput, ModelRequest, Reasoning } from "../../core/model.ts";
 
@@ -33,7 +33,7 @@ export function toChatMessages(
   developer: "developer" | "system",
 ): ChatMessage[] {
   const messages: ChatMessage[] = instructions ? [{ role: "system", content: instructions }] : [];
-  /** The assistant's message that its next item may join. */
+  /** The assistant message that the assistant's next item may join. */
   let open: AssistantMessage | undefined;
   const begin = (): AssistantMessage => {
     const message: AssistantMessage = { role: "assistant" };
@@ -50,7 +50,7 @@ export function toChatMessages(
       close({ role: "tool", tool_call_id: item.call_id, content: outputText(item.output) });
     } else if (isMessage(item) && item.role !== "assistant") close(said(item, developer));
     else if (isMessage(item)) {
-      // No message may come between calls and their outputs: a text there joins the calls.
+      // No message may come between calls and their outputs, so a text there joins the calls.
       if (open?.tool_calls === undefined && (open?.content ?? open?.refusal) !== undefined) open = undefined;
       say((open ??= begin()), item);
     } else if (isReasoning(item)) {
@@ -88,7 +88,7 @@ function said({ role, content }: Message, developer: "developer" | "system"): Ch
   return { role: role === "developer" ? developer : "system", content: toText(content) };
 }
 
-/** Returns a string for text without other parts: not every server accepts a list. */
+/** Returns a string if there is only text, because not every server accepts a list. */
 function toParts(content: string | Content[]): string | ChatPart[] {
   if (typeof content === "string") return content;
   return content.every(isText) ? toText(content) : content.map(toPart);
@@ -108,7 +108,7 @@ function toPart(part: Content): ChatPart {
   return part as unknown as ChatPart;
 }
 
-/** Returns a tool's output as text; other parts than text as JSON. */
+/** Returns a tool's output as text; parts other than text become JSON. */
 function outputText(output: string | Content[]): string {
   if (typeof output === "string" || output.every(isText)) return toText(output);
   return JSON.stringify(output);

@@ -1,4 +1,4 @@
-// Reads a stream of the Chat Completions API: passes on its pieces and assembles the complete answer.
+// Reads a stream from the Chat Completions API: passes on its pieces and assembles the complete answer.
 import type { Piece } from "../../core/model.ts";
 import type { CallIds } from "../wire/call-ids.ts";
 import { listIn, stringIn } from "../wire/expect.ts";
@@ -67,7 +67,7 @@ export function readChunks(callIds: CallIds, onPiece: (piece: Piece) => void): S
     onPiece({ type: "arguments", call_id: call.id, name: call.name, text });
   }
 
-  /** Finds the call of a part. Some servers send no index, or the same one for all calls. */
+  /** Finds the call that a part belongs to. Some servers send no index, or the same one for all calls. */
   function callFor({ index, id }: Fields, name: string | undefined): Call {
     const given = textIn(id);
     const isIndexed = typeof index === "number";

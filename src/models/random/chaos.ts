@@ -1,4 +1,4 @@
-// Typical mistakes of models: invalid arguments, text that is not JSON, unknown tools, repeated call ids.
+// Typical mistakes that models make: invalid arguments, text that is not JSON, unknown tools, repeated call ids.
 import type { Json } from "../../core/json.ts";
 import { readProperties, readRequired, type JsonSchema } from "../../core/json-schema.ts";
 import { isFunctionCall, type FunctionCall, type Item, type ModelRequest } from "../../core/model.ts";
@@ -8,7 +8,7 @@ import { between, pick, type Random } from "../../core/random.ts";
 /** Returns an answer with a mistake in it. */
 export function spoiled(output: Item[], request: ModelRequest, random: Random): Item[] {
   const calls = output.filter(isFunctionCall);
-  // A text has only one possible mistake: to be missing.
+  // A text can have only one mistake: being missing.
   if (calls.length === 0) return [];
   return pick(random, [emptied, renamed, repeated, misused, misused, misused])(output, request, random);
 }
@@ -21,7 +21,7 @@ const names = [...reservedToolNames, "no_such_tool", "__proto__", "constructor",
 
 const renamed: Spoil = (output, _, random) => changed(output, () => ({ name: pick(random, names) }));
 
-/** Repeats a call id of this answer or of an earlier one. */
+/** Repeats a call id from this answer or an earlier one. */
 const repeated: Spoil = (output, { input }, random) => {
   const ids = [...input, ...output].filter(isFunctionCall).map(({ call_id }) => call_id);
   const call_id = pick(random, ids) ?? "call";

@@ -1,4 +1,4 @@
-// Reads and writes the file of a recording: one JSON line per answer. Many processes may append to it at once.
+// Reads and writes a recording file: one JSON line per answer. Many processes may append to it at once.
 import { createReadStream } from "node:fs";
 import { open, type FileHandle } from "node:fs/promises";
 import { boundary, HoldfastError, isHoldfastError } from "../../core/errors.ts";
@@ -7,7 +7,7 @@ import type { ModelResponse } from "../../core/model.ts";
 import { privateFile } from "../../io/private-files.ts";
 
 export interface Entry {
-  /** Of the request. */
+  /** The digest of the request. */
   digest: string;
   /** The name of the model that gave the answer. */
   model: string;
@@ -19,7 +19,7 @@ export interface Entry {
 const cut = "\u0018";
 const lineFeed = 10;
 
-/** Returns the entries in the order of the file. Skips unfinished lines of killed processes. */
+/** Returns the entries in file order. Skips unfinished lines left by killed processes. */
 export async function* readEntries(file: string): AsyncGenerator<Entry> {
   let number = 0;
   try {
@@ -70,7 +70,7 @@ function unreadable(file: string, cause: unknown): HoldfastError {
   return new HoldfastError("invalid_option", `the recording ${file} cannot be read: ${why}`, { cause });
 }
 
-/** Checks that entries can be appended, before a model is asked and paid. */
+/** Checks that entries can be appended, before a model is asked and costs money. */
 export async function prepare(file: string): Promise<void> {
   const handle = await boundary("invalid_option", `opening the recording ${file}`, () => open(file, "a", privateFile));
   await handle.close();
@@ -91,8 +91,8 @@ export async function appendEntry(file: string, entry: Entry): Promise<void> {
   });
 }
 
-// Checked for every entry: another process may have been killed since. If it is still writing, its line is complete
-// before ours is written. Then the mark is alone on a line, and readers skip it.
+// Checked for every entry, because a different process may have been killed since. If that process is still writing,
+// its line is complete before ours is written. In that case the mark is alone on a line, and readers skip it.
 async function endsWhole(handle: FileHandle): Promise<boolean> {
   const { size } = await handle.stat();
   if (size === 0) return true;

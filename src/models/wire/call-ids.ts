@@ -1,8 +1,11 @@
-// Makes the ids of tool calls unique in a conversation: some servers send none, or repeat them.
+// Makes tool call ids unique in a conversation, because some servers send none or repeat them.
 import { randomUUID } from "node:crypto";
 import { isFunctionCall, type ModelRequest } from "../../core/model.ts";
 
-/** Returns the given id if it is new, otherwise another. A call id is applied once: a repeat would not run. */
+/**
+ * Returns the given id if it is new, otherwise a different one. Each call id is applied only once, so a repeated id
+ * would not run.
+ */
 export type CallIds = (given: unknown) => string;
 
 export function callIdsFor({ input }: Pick<ModelRequest, "input">): CallIds {

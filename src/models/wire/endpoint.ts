@@ -1,10 +1,10 @@
-// The destination of a model's requests: base URL, key and headers, from options or the environment.
+// Where a model's requests are sent: base URL, key and headers, from options or the environment.
 import { invalidOption } from "../../core/errors.ts";
 import type { ModelRequest } from "../../core/model.ts";
 import { isTimeout, timeoutRange } from "../../core/timeout.ts";
 
 export interface EndpointOptions {
-  /** The model's name at its server. */
+  /** The model's name on its server. */
   model: string;
   /** The address of the API: a proxy, vLLM, Ollama, LM Studio. Default: the environment's, or the API's own. */
   baseUrl?: string;
@@ -16,11 +16,11 @@ export interface EndpointOptions {
   attempts?: number;
   /** Milliseconds for the complete answer of one attempt. Default 600,000. */
   timeout?: number;
-  /** Settings of every request, such as `{ temperature: 0 }`. A request's own settings take precedence. */
+  /** Settings for every request, such as `{ temperature: 0 }`. A request's own settings take precedence. */
   request?: Partial<ModelRequest>;
 }
 
-/** The differences between the endpoints of the APIs. */
+/** The differences between the APIs' endpoints. */
 export interface EndpointDefaults {
   publicUrl: string;
   urlVariable: string;
@@ -36,7 +36,7 @@ export interface Endpoint {
   /** The URL for messages: without its query, which may hold a key. */
   shown: string;
   headers: Record<string, string>;
-  /** Whether this is the API's own server, not another server with a similar API. */
+  /** Whether this is the API's own server rather than a different server with a similar API. */
   isPublic: boolean;
   /** Advice for a refused key. */
   keyAdvice: string;
@@ -98,7 +98,7 @@ function parseBase(text: string, name: string): URL {
   return url;
 }
 
-// The HTTP client would complain only at the first request, and not name the source of the value.
+// Checked here, because the HTTP client would complain only at the first request, and not name the source of the value.
 function checkHeaders(headers: Record<string, unknown>, keySource: string, auth: Record<string, string>): void {
   for (const [name, value] of Object.entries(headers)) {
     if (typeof value === "string" && /^[\t\x20-\x7e\x80-\xff]*$/.test(value)) continue;
@@ -111,7 +111,7 @@ const secretName = /auth|key|token|secret|cookie|password/i;
 
 function secretsIn(headers: Record<string, string>): string[] {
   const values = Object.entries(headers).flatMap(([name, value]) => (secretName.test(name) ? [value] : []));
-  // "Bearer KEY": a server may repeat the key alone.
+  // For "Bearer KEY", because a server may repeat the key alone.
   return values.flatMap((value) => [value, value.replace(/^\S+\s+/, "")]);
 }
 
@@ -121,7 +121,7 @@ function hider(secrets: string[]): (text: string) => string {
     encodeURIComponent(secret),
     JSON.stringify(secret).slice(1, -1),
   ]);
-  // A word of a few letters is not a secret, and would be removed from every sentence.
+  // A word of a few letters is not a secret, and removing it would damage every sentence.
   const hidden = [...new Set(spellings)].filter(({ length }) => length >= 6).sort((a, b) => b.length - a.length);
   return (text) => hidden.reduce((rest, secret) => rest.replaceAll(secret, "[hidden]"), text);
 }

@@ -1,4 +1,4 @@
-// Reads optional fields of an answer. A field of the wrong type makes the answer invalid, not empty.
+// Reads optional fields in an answer. A field of the wrong type makes the answer invalid, not empty.
 import { broken } from "./fault.ts";
 import { isFields, type Fields } from "./fields.ts";
 

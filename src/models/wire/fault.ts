@@ -1,18 +1,18 @@
-// Failures of one attempt: their cause, whether another attempt may help, and the error formats of servers.
+// Failures of one attempt: their cause, whether a retry may help, and servers' error formats.
 import { ellipsis } from "../../core/ellipsis.ts";
 import type { ErrorCode } from "../../core/errors.ts";
 import { isFields, type Fields } from "./fields.ts";
 
 interface FaultOptions {
   code?: ErrorCode;
-  /** Whether the same request may succeed on another attempt. */
+  /** Whether the same request may succeed if retried. */
   again?: boolean;
   /** The pause that the server asks for, in milliseconds. */
   after?: number | undefined;
   status?: number;
   /** The server's error code, such as "context_length_exceeded". */
   reason?: string | undefined;
-  /** The server's text. It may be long and repeat a key: it is cut only after keys are removed. */
+  /** The server's text. It may be long and contain a key, so it is cut only after keys are removed. */
   said?: string | undefined;
   cause?: unknown;
 }
@@ -37,7 +37,7 @@ export class Fault extends Error {
   }
 }
 
-/** Returns the fault of an answer that violates the API. Another attempt may succeed. */
+/** Returns the fault for an answer that violates the API. A retry may succeed. */
 export const broken = (what: string, said?: string): Fault =>
   new Fault(`answered what cannot be read: ${what}`, { again: true, said });
 
@@ -71,11 +71,11 @@ function toComplaint({ message, code, type }: Fields): Complaint {
   return { message: typeof message === "string" ? message : (reasons[0] ?? "no reason was given"), reasons };
 }
 
-/** Another attempt cannot help, whatever the status: the conversation is too long, or the quota is used up. */
+/** A retry cannot help, whatever the status: the conversation is too long, or the quota is used up. */
 const hopeless = new Set(["context_length_exceeded", "insufficient_quota"]);
 const tooLong = /maximum context length|context (length|window)|prompt is too long|exceeds? the available context/i;
 
-/** Returns the fault of an answer whose status is not 2xx. */
+/** Returns the fault for an answer whose status is not 2xx. */
 export function statusFault(status: number, body: unknown, text: string, after: number | undefined): Fault {
   const complaint = complaintIn(body) ?? { message: text.trim() || "no reason was given", reasons: [] };
   const options = { status, reason: complaint.reasons[0], after, said: complaint.message };
@@ -94,14 +94,14 @@ const refused = { code: "model_refused", again: false } as const;
 
 function isHopeless({ message, reasons }: Complaint, status?: number): boolean {
   if (reasons.some((reason) => hopeless.has(reason))) return true;
-  // A limit on tokens per minute may mention the context, but passes in a minute.
+  // An error about a limit on tokens per minute may mention the context, but the limit passes in a minute.
   return status !== 429 && tooLong.test(message);
 }
 
-/** Names of temporary failures; any other reason is about the request. */
+/** Names of temporary failures. Any other reason is about the request itself. */
 const passing = /server_error|rate_limit|overloaded|api_error|timeout|unavailable|internal|^(408|409|429|5\d\d)$/i;
 
-/** Returns the fault of an error inside an answer with status 200, or in the middle of a stream. */
+/** Returns the fault for an error inside an answer with status 200, or in the middle of a stream. */
 export function complaintFault(complaint: Complaint): Fault {
   const { message, reasons } = complaint;
   const again = !isHopeless(complaint) && (reasons.length === 0 || reasons.some((reason) => passing.test(reason)));

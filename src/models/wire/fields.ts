@@ -11,7 +11,7 @@ export const isFields = (value: unknown): value is Fields =>
 /** Returns the objects of a list; an empty list for any other value. */
 export const objectsIn = (value: unknown): Fields[] => (Array.isArray(value) ? value.filter(isFields) : []);
 
-// Loops, here and below: filtering entries and joining them again takes several times as long.
+// Uses loops, here and below, because filtering entries and joining them again takes several times as long.
 
 /** Returns all other fields. */
 export function without(fields: Fields, ...names: string[]): Fields {
@@ -42,11 +42,13 @@ export const textIn = (value: unknown): string | undefined =>
 /** Returns a number; 0 for any other value. */
 export const countIn = (value: unknown): number => (typeof value === "number" ? value : 0);
 
-/** Adds a part of a streamed value: lists and objects grow, and strings with "join". Any other value is replaced. */
+/**
+ * Adds a part to a streamed value. Lists and objects grow, and so do strings with "join". Any other value is replaced.
+ */
 function grown(before: unknown, part: unknown, strings: "join" | "replace"): unknown {
   if (part === undefined || part === null) return before ?? part;
   if (Array.isArray(before) && Array.isArray(part)) {
-    // In place: copying the list for each of 100,000 parts would take quadratic time.
+    // Done in place, because copying the list for each of 100,000 parts would take quadratic time.
     for (const item of part) before.push(item);
     return before;
   }

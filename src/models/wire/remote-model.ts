@@ -1,4 +1,5 @@
-// A model behind an HTTP API: sends requests, reads answers and streams, and retries. An `Api` has the differences.
+// A model behind an HTTP API: sends requests, reads answers and streams, and retries. An `Api` contains the
+// differences.
 import { HoldfastError, messageOf } from "../../core/errors.ts";
 import { parseJson, setOwn } from "../../core/json.ts";
 import type { Model, ModelRequest, ModelResponse, Piece, RespondOptions } from "../../core/model.ts";
@@ -14,7 +15,7 @@ import { parseEvents } from "./sse.ts";
 export interface Api extends EndpointDefaults {
   /** For example "chat". */
   name: string;
-  /** Returns the body of a request without `stream`: a new object, to which fields are added. */
+  /** Returns a request's body without `stream`: a new object, to which fields are added. */
   body(request: ModelRequest, endpoint: Pick<Endpoint, "isPublic">): Fields;
   /** Returns the fields that ask for a stream. */
   streaming: (body: Fields) => Fields;
@@ -31,7 +32,7 @@ export interface StreamReader {
   end(): ModelResponse | undefined;
 }
 
-/** The fields of a request that `anthropic` and `chat` rename or convert. All others are passed on. */
+/** The request fields that `anthropic` and `chat` rename or convert. All others are passed through. */
 export const mapped = ["instructions", "input", "tools", "tool_choice", "parallel_tool_calls", "max_output_tokens"];
 
 /** Set by tests only. */
@@ -76,7 +77,7 @@ export function remoteModel(
     try {
       return await post(message, (answer) => read(answer, onPiece !== undefined, request, hand));
     } catch (thrown) {
-      // Pieces cannot be taken back, and another attempt may give a different answer.
+      // Pieces cannot be taken back, and a retry may return a different answer.
       const isLast = thrown instanceof Fault && thrown.again && handed;
       throw isLast ? new Fault(thrown.message, { ...thrown, again: false }) : thrown;
     }
@@ -112,7 +113,7 @@ export function remoteModel(
 
 type Post = Omit<ExchangeRequest, "method">;
 
-/** Sends a request once. Its faults tell whether another attempt may help. */
+/** Sends a request once. Its faults say whether a retry may help. */
 async function post<T>(request: Post, read: (answer: Answer) => Promise<T>): Promise<T> {
   try {
     return await exchange(request, read);
@@ -129,7 +130,7 @@ async function readStream(answer: Answer, reader: StreamReader): Promise<ModelRe
   let response: ModelResponse | undefined;
   try {
     for await (const data of parseEvents(answer.stream())) {
-      // The answer is complete: read on to the end, for the connection's sake.
+      // The answer is complete. Reads to the end anyway, so that the connection can be reused.
       if (response) continue;
       response = data === "[DONE]" ? reader.end() : reader.take(eventIn(data));
       if (data === "[DONE]" && !response) break;
@@ -158,7 +159,7 @@ const isError = ({ type, object, error }: Fields): boolean =>
 function merged(settings: Partial<ModelRequest>, given: ModelRequest): ModelRequest {
   const request: Fields = {};
   for (const fields of [settings, given]) {
-    // Not `{ ...settings, ...given }`: a second spread takes ten times as long.
+    // Avoids `{ ...settings, ...given }`, because a second spread takes ten times as long.
     for (const name of Object.keys(fields)) if (fields[name] !== undefined) setOwn(request, name, fields[name]);
   }
   return request as ModelRequest;

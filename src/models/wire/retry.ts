@@ -7,7 +7,7 @@ import { cancelled, Fault } from "./fault.ts";
 const longest = 60_000;
 const first = 500;
 
-/** Resolves after the given milliseconds; rejects if the signal is aborted. */
+/** Resolves after the given milliseconds; rejects if the signal aborts. */
 export type Wait = (ms: number, signal: AbortSignal | undefined) => Promise<void>;
 
 export const waitFor: Wait = (ms, signal) => delay(ms, undefined, { signal });
@@ -21,7 +21,8 @@ interface RetryOptions {
 }
 
 export async function retrying<T>({ attempts, signal, wait, fail }: RetryOptions, attempt: () => Promise<T>) {
-  // A thousand requests may share a signal. Each removes its listeners at its end, so Node need not warn of a leak.
+  // A thousand requests may share a signal. Each removes its listeners when it ends, so Node does not need to warn
+  // about a leak.
   if (signal instanceof EventTarget) setMaxListeners(0, signal);
   for (let made = 1; ; made++) {
     let fault: Fault;
@@ -41,9 +42,9 @@ export async function retrying<T>({ attempts, signal, wait, fail }: RetryOptions
   }
 }
 
-/** Returns the pause before the next attempt: the server's wish, or twice as long each time. */
+/** Returns the pause before the next attempt: as long as the server asks for, or twice as long each time. */
 export function pause(made: number, after: number | undefined, random: () => number = Math.random): number {
-  // Random, so that a thousand rollouts refused at once do not return at once; never less than the server's wish.
+  // Random, so that a thousand rollouts refused at once do not return at once. Never shorter than the server asks for.
   if (after !== undefined) return Math.min(after, longest) * (1 + random() / 4);
   return Math.min(first * 2 ** (made - 1), longest) * (0.5 + random() / 2);
 }

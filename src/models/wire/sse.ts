@@ -1,8 +1,8 @@
 // Reads server-sent events from chunks that may be cut anywhere.
 
 /**
- * Returns the data of each event, without its type: all three APIs repeat it in the data. The last event may lack its
- * blank line, which some servers omit.
+ * Returns each event's data without its type, because all three APIs repeat the type in the data. The last event may
+ * lack its blank line, which some servers omit.
  */
 export async function* parseEvents(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<string> {
   const decoder = new TextDecoder();
@@ -24,14 +24,14 @@ export async function* parseEvents(chunks: AsyncIterable<Uint8Array>): AsyncGene
 
 /** Splits text into lines that end with CR, LF or both. */
 function lineReader(): { take(text: string): Generator<string> } {
-  // The parts of an unfinished line, which may arrive in thousands of them.
+  // The parts of an unfinished line, which may arrive in thousands of pieces.
   let begun: string[] = [];
   let afterReturn = false;
   return {
     *take(text) {
       let from = 0;
       for (const { 0: end, index } of text.matchAll(/\r\n|\n|\r/g)) {
-        // The second half of a CRLF split between two chunks.
+        // The second half of a CRLF that was split between two chunks.
         const isSecondHalf = afterReturn && index === 0 && end === "\n";
         if (!isSecondHalf) {
           const line = begun.join("") + text.slice(from, index);

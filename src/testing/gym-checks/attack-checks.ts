@@ -1,5 +1,5 @@
-// Checks of what a model or another client must not be able to do: open a session by an altered cookie, or use the
-// protocol's own routes as tools.
+// Checks that a model or a different client cannot open a session with an altered cookie, or use the protocol's own
+// routes as tools.
 import assert from "node:assert/strict";
 import { createHash, createHmac } from "node:crypto";
 import { parseJson, type Json } from "../../core/json.ts";
@@ -34,7 +34,7 @@ export const attackChecks: GymCheck[] = [
       for (const [name, value] of jar) {
         const others = await played();
         others.delete(name);
-        // Another cookie carries the session.
+        // A different cookie carries the session.
         if (await opens(others)) continue;
         for (const altered of alterations(value)) {
           assert.ok(!(await opens(new Map([...jar, [name, altered]]))), `${name}=${altered} opened a session`);

@@ -1,4 +1,4 @@
-// createGymClient(): a client of the gym protocol that keeps cookies and records its requests as curl commands.
+// createGymClient(): a gym protocol client that keeps cookies and records its requests as curl commands.
 import http from "node:http";
 import https from "node:https";
 import { jsonOrText, type Json } from "../../core/json.ts";
@@ -8,7 +8,7 @@ export interface GymReply {
   body: Json;
   /** True if the reply set a cookie. */
   cookie: boolean;
-  /** True if the server marked its answer as that of an unseeded session, as Holdfast does. */
+  /** True if the server marked its answer as coming from an unseeded session, as Holdfast does. */
   isNew: boolean;
 }
 
@@ -17,9 +17,9 @@ export type GymClient = ReturnType<typeof createGymClient>;
 type Headers = { [name: string]: string };
 
 export interface ClientOptions {
-  /** "replace" keeps only the cookies of the last reply, as agents of the protocol do. Default "merge". */
+  /** "replace" keeps only the last reply's cookies, as the protocol's agents do. Default "merge". */
   cookies?: "merge" | "replace";
-  /** "new" opens a connection for each request, which may reach another process. Default "kept". */
+  /** "new" opens a connection for each request, which may reach a different process. Default "kept". */
   connections?: "kept" | "new";
   /** The cookies to start with. Default: none. */
   jar?: ReadonlyMap<string, string>;
@@ -27,7 +27,7 @@ export interface ClientOptions {
 
 export interface GymClientOptions extends ClientOptions {
   url: string;
-  /** Name of its cookie jar in the commands. */
+  /** The name of its cookie jar in the commands. */
   name: string;
   /** Receives one command per request. */
   commands: string[];
@@ -62,7 +62,7 @@ export function createGymClient(options: GymClientOptions) {
     get: (path: string) => send("GET", path),
     /** Sends a value as JSON. */
     post: (path: string, body: Json, headers?: Headers) => send("POST", path, JSON.stringify(body), headers),
-    /** Sends a body as it is. */
+    /** Sends a body unchanged. */
     postText: (path: string, text: string) => send("POST", path, text),
     /** A copy of its cookies. */
     cookies: () => new Map(jar),
@@ -122,7 +122,7 @@ const networkErrors: { [code: string]: string } = {
   ETIMEDOUT: "the connection timed out",
 };
 
-/** Returns a network failure in words; undefined for any other error. */
+/** Describes a network failure; returns undefined for any other error. */
 export function networkFailure(thrown: unknown): string | undefined {
   const causes = thrown instanceof AggregateError ? (thrown.errors as unknown[]) : [thrown];
   const codes = causes.map((cause) => (Object(cause) as { code?: unknown }).code);

@@ -1,4 +1,4 @@
-// Checks of a session's state: it persists, is its own, survives retries and concurrent calls, and ends.
+// Checks on a session's state: it persists, is not shared, survives retries and concurrent calls, and ends.
 import assert from "node:assert/strict";
 import { badInputs } from "../arguments.ts";
 import { play, type Call } from "../environments.ts";
@@ -18,7 +18,7 @@ import {
   type GymCheck,
 } from "./trial.ts";
 
-/** Later checks compare answers, which says nothing if one of these fails. */
+/** Later checks compare answers, which means nothing if one of these fails. */
 export const basicChecks: GymCheck[] = [
   {
     what: "the same seed and calls give the same answers",
@@ -68,7 +68,7 @@ export const basicChecks: GymCheck[] = [
   },
 ];
 
-/** The number of calls at once, and how often they are tried. */
+/** The number of concurrent calls, and how often they are tried. */
 const [atOnce, rounds] = [24, 5];
 
 export const stateChecks: GymCheck[] = [
@@ -107,7 +107,7 @@ export const stateChecks: GymCheck[] = [
       const client = await trial.seeded();
       await make(client, trial.calls);
       const reply = await trial.seed(client);
-      // Refused: nothing of the old episode can be in a new one.
+      // The call was refused, so nothing from the old episode can be in a new one.
       if (reply.status >= 400 && reply.status < 500) return undefined;
       assert.ok(reply.status < 300, `the second seed was answered with ${inText(reply)}`);
       same(await make(client, trial.calls), trial.first, "after the second seed");
@@ -146,7 +146,7 @@ export const stateChecks: GymCheck[] = [
       let isRefused = true;
       for (const { tool, input } of refused) {
         const { status, cookie } = await client.post(`/${tool}`, input);
-        // Another check looks at crashes.
+        // A different check covers crashes.
         assert.ok(cookie || status >= 500, `POST /${tool} with ${JSON.stringify(input)}: ${status} without a cookie`);
         isRefused &&= cookie && status >= 400;
       }
@@ -241,7 +241,10 @@ export const stateChecks: GymCheck[] = [
   },
 ];
 
-/** Makes a call many times at once. Connections are opened before: handshakes would put the calls in a row. */
+/**
+ * Makes a call many times at once. Connections are opened first, because handshakes would make the calls arrive one
+ * after another.
+ */
 async function callAtOnce(client: GymClient, { tool, input }: Call): Promise<void> {
   const times = Array.from({ length: atOnce }, (_, n) => n);
   await Promise.all(times.map(() => client.get("/")));

@@ -11,7 +11,7 @@ export interface GymTarget {
   task: { [field: string]: Json };
   /** Calls that show state: their answers depend on earlier calls. */
   calls: Call[];
-  /** Calls to try in turn while the answers show no state: two tools may undo each other. */
+  /** Calls to try in turn while the answers show no state, because two tools may undo each other. */
   others?: Call[][];
   /** The tools and the JSON Schemas of their arguments, as far as known. */
   tools: Map<string, { [key: string]: Json }>;
@@ -28,7 +28,7 @@ export interface Trial extends GymTarget {
   client(options?: ClientOptions): GymClient;
   /** Creates a client with a new session, seeded with the task. */
   seeded(options?: ClientOptions): Promise<GymClient>;
-  /** Seeds with the cookies of a client. */
+  /** Seeds with a client's cookies. */
   seed(client: GymClient, path?: string): Promise<GymReply>;
   /** The answers to the calls in a new session, and to the same calls repeated there. */
   first: Answers;
@@ -38,7 +38,7 @@ export interface Trial extends GymTarget {
 export interface GymCheck {
   what: string;
   why: string;
-  /** True if it compares answers: it says nothing about a server whose answers vary by themselves. */
+  /** True if it compares answers. Such a check says nothing about a server whose answers vary by themselves. */
   compares?: boolean;
   /** Returns the reason for skipping, if there is one. Rejects on failure. */
   run(trial: Trial): Promise<string | undefined | void>;
@@ -96,7 +96,7 @@ export function showsState({ first, second }: Pick<Trial, "first" | "second">): 
   return JSON.stringify(first) !== JSON.stringify(second);
 }
 
-/** Returns whether these are the answers of a session in which the calls were created once before. */
+/** Returns whether these answers come from a session in which the calls had already been created once. */
 export const continues = (answers: Answers, { second }: Trial): boolean =>
   JSON.stringify(answers) === JSON.stringify(second);
 

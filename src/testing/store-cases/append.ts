@@ -1,4 +1,4 @@
-// Cases of append: accepted commits, refused commits, and that a refusal leaves no trace.
+// Cases for append: accepted commits, refused commits, and that a refusal leaves no trace.
 import assert from "node:assert/strict";
 import { onStore, type StoreCase } from "./harness.ts";
 import {

@@ -1,4 +1,4 @@
-// Cases of close: accepted writes finish, and then every verb is refused.
+// Cases for close: accepted writes finish, and then every verb is refused.
 import assert from "node:assert/strict";
 import type { Appended, Store } from "../../core/store.ts";
 import { onStorage, onStore, type StoreCase } from "./harness.ts";

@@ -1,4 +1,4 @@
-// Cases of delete: no trace of the session remains, other sessions are untouched, and old writers are refused.
+// Cases for delete: no trace of the session remains, other sessions are not affected, and old writers are refused.
 import assert from "node:assert/strict";
 import { onStore, type StoreCase } from "./harness.ts";
 import { append, bare, bodiesUpTo, expectAnswer, expectLog, findRow, grow, ids, markOf, noon, write } from "./logs.ts";

@@ -1,8 +1,8 @@
-// The harness of store cases. A case uses one open store, or a storage that is opened several times.
+// The harness for store cases. A case uses one open store, or a storage that is opened several times.
 import type { Store } from "../../core/store.ts";
 import type { Case } from "../case.ts";
 
-/** One storage, empty at first. The runner makes one per case and disposes of it afterwards. */
+/** One storage, empty at first. The runner creates one per case and disposes of it afterwards. */
 export interface StoreHarness {
   /**
    * Opens the storage; the case closes each store it opened. Only cases that need `persistent` call it repeatedly, and

@@ -1,4 +1,4 @@
-// Cases of keys: a key belongs to at most one entry of a log. This makes a repeated call harmless.
+// Cases for keys: a key belongs to at most one entry in a log. This makes a retried call harmless.
 import assert from "node:assert/strict";
 import { onStore, type StoreCase } from "./harness.ts";
 import { append, bare, expectAnswer, expectLog, findRow, grow, noon, write } from "./logs.ts";

@@ -1,4 +1,4 @@
-// Cases of listings while sessions are opened, touched, ended and deleted, as in sweeps and exports.
+// Cases for listings while sessions are opened, touched, ended and deleted, as in sweeps and exports.
 import assert from "node:assert/strict";
 import { onStore, type StoreCase } from "./harness.ts";
 import { collect, ids, noon, write } from "./logs.ts";

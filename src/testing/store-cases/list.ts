@@ -1,4 +1,4 @@
-// Cases of list and count: the content of rows, the filters, and the order.
+// Cases for list and count: the content of rows, the filters, and the order.
 import assert from "node:assert/strict";
 import type { Filter, Heading, Listed, Store } from "../../core/store.ts";
 import { onStore, type StoreCase } from "./harness.ts";

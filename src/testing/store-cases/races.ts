@@ -1,4 +1,4 @@
-// Cases of concurrent writers on one open store.
+// Cases for concurrent writers on one open store.
 import assert from "node:assert/strict";
 import type { Appended, Store } from "../../core/store.ts";
 import { onStore, type StoreCase } from "./harness.ts";

@@ -1,4 +1,4 @@
-// Cases of read and load: the tail of a log, the shortest way to a version, and the role of snapshots.
+// Cases for read and load: the tail of a log, the shortest way to a version, and the role of snapshots.
 import assert from "node:assert/strict";
 import type { Entry, Snapshot, Store } from "../../core/store.ts";
 import { onStore, type StoreCase } from "./harness.ts";

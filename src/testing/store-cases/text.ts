@@ -1,4 +1,4 @@
-// Cases of odd text: ids, keys and names are any string, bodies any JSON text, and all are returned unchanged.
+// Cases for odd text: ids, keys and names are any string, bodies any JSON text, and all are returned unchanged.
 import assert from "node:assert/strict";
 import { onStore, type StoreCase } from "./harness.ts";
 import { append, bare, collect, expectAnswer, expectLog, ids, show, write } from "./logs.ts";

@@ -1,4 +1,4 @@
-// Cases of several commits in one append: all are stored or none, for every reader and against every rival.
+// Cases for several commits in one append: all are stored or none, for every reader and against every rival.
 import assert from "node:assert/strict";
 import type { Appended, Store } from "../../core/store.ts";
 import { onStorage, onStore, type StoreCase } from "./harness.ts";
@@ -155,7 +155,7 @@ async function watch(store: Store, isDone: () => boolean): Promise<number> {
     const versions = (await collect(store)).map(({ version }) => version);
     assert.ok(versions.length !== 1, "one of two sessions opened together was listed without the other");
     assert.ok((versions[1] ?? 0) >= (versions[0] ?? 0), `listed at ${versions.join(" and then ")}`);
-    // Lets the writers run, also in stores that read synchronously.
+    // Lets the writers run, even if the store reads synchronously.
     await new Promise((resolve) => setImmediate(resolve));
   }
   return rounds;
