@@ -49,7 +49,7 @@ export function foldConversation(before: Conversation, event: Event, version: nu
       if (event.last) delete next.turn;
       break;
     case "agent.failed":
-      // The end of an agent ends the run, unless the agent is a tool or runs in parallel with others.
+      // A failed agent ends the run, unless the agent is a tool or runs in parallel with others.
       if (next.turn && event.branch === undefined && !event.path.includes("#"))
         next.turn = withLease(next.turn, undefined);
       break;

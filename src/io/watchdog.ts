@@ -8,7 +8,7 @@ export interface WatchdogOptions {
   maxBlocked: number;
   /** Written to this file descriptor when the process is blocked. */
   message?: { text: string; to: 1 | 2 };
-  /** This process must not outlive that process, even if it is blocked. */
+  /** The parent's process id. This process must not outlive its parent, even while it is blocked. */
   parent?: number;
 }
 

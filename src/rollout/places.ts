@@ -42,7 +42,7 @@ export function createPlaces(most: number): Places {
       return {
         async enter(signal) {
           if (signal.aborted) return false;
-          // The place is free, and nothing is waiting for it.
+          // If a place is free, nothing is waiting for it.
           if (free > 0 && hasRoom()) {
             take();
             return true;

@@ -106,7 +106,7 @@ function storeSource(store: Store, { environment, agent, code }: SourceOptions):
     return { ...engine, replay };
   }
 
-  /** An environment without its tools would report differences, so it cannot replay. */
+  /** Throws unless the session's code was loaded. Without its tools, every replay would report differences. */
   function assertCode(of: string): void {
     if (codeOf === of) return;
     const message = code

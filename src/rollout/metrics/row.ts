@@ -51,7 +51,7 @@ function readNumbers(row: Record<string, unknown>): Pick<CountedRow, "columns" |
   };
   for (const [name, value] of Object.entries(row)) add(name, value);
   const metrics = Object.entries(readMetrics(row as TaskRow)).flatMap(([name, value]) => {
-    // Uses a name that no task field has, because a task may have a field with the plain name.
+    // Prefixed, because a task may have a field with the same name.
     const column = `metrics.${name}`;
     return add(column, value) ? [column] : [];
   });
