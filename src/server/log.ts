@@ -38,10 +38,13 @@ export interface Log {
 
 const longestText = 500;
 const mostPlaces = 1_000;
+/** The token in the path of an MCP client, also where a message repeats the path. */
+const pathToken = /((?:%2f|(?<![\w-]))(?:s|%73)(?:\/|%2f))[^/\s"\\]+/gi;
 
 export function createLog({ what = "failures", slow = 1_000, destination }: LogOptions = {}): Log {
   const options = { base: null, timestamp: pino.stdTimeFunctions.isoTime, enabled: what !== "none" };
-  const lines = pino(options, destination ?? pino.destination({ dest: 2, sync: true }));
+  const target = destination ?? pino.destination({ dest: 2, sync: true });
+  const lines = pino(options, { write: (line: string) => void target.write(line.replace(pathToken, "$1…")) });
   // A flood of too_busy refusals must not flood the log: at most one line per second.
   let busySince = 0;
   /** How often each place in an author's code has thrown. */
@@ -62,8 +65,7 @@ export function createLog({ what = "failures", slow = 1_000, destination }: LogO
       if (what === "failures" && isFlood(thrown)) return;
       const entry = {
         method: cut(method),
-        // An MCP client's path contains its session's token.
-        path: cut(path.replace(/\/s\/[^/]+\/mcp/, "/s/…/mcp")),
+        path: cut(path),
         status,
         ms: Math.round(ms * 10) / 10,
         session: cut(session),

@@ -33,11 +33,20 @@ test("a flood of rejected requests logs one line per second", () => {
   expect(lines().at(-1)).not.toHaveProperty("error");
 });
 
-test("the token in the path of an MCP client is not logged", () => {
+test("the token in the path of an MCP client is not logged", async () => {
   const { log, lines } = logged({ what: "all" });
-  log.request({ ...entry, path: "/counter/s/bWNw.BqQQ/mcp" });
-  log.request({ ...entry, path: "/s/bWNw.BqQQ/mcp/" });
-  expect(lines()).toMatchObject([{ path: "/counter/s/…/mcp" }, { path: "/s/…/mcp/" }]);
+  const app = appOf([echo()], { log });
+  const prefixes = ["/s", "/counter/s", "/counter%2Fs", "/%73", "/.well-known/oauth-authorization-server/counter/s"];
+  for (const prefix of prefixes) {
+    for (const rest of ["", "/", "/mcp", "/mcp/", "/sse", "/message", "%2Fmcp"]) {
+      await app.handle(asked(`${prefix}/bWNw.BqQQ${rest}`));
+    }
+  }
+  await app.handle(asked("/s%2FbWNw.BqQQ"));
+  log.error("no reply to /s/bWNw.BqQQ/mcp", new Error('there is no tool "s/bWNw.BqQQ"'));
+  expect(lines()).toHaveLength(37);
+  expect(lines()[2]).toMatchObject({ path: "/s/…/mcp", error: { message: "no route matches GET /s/…/mcp" } });
+  expect(JSON.stringify(lines())).not.toContain("BqQQ");
 });
 
 test("logs everything or nothing on request", () => {
