@@ -4,6 +4,7 @@ import { HoldfastError, invalidOption, isHoldfastError } from "../core/errors.ts
 import { copyJson, isObject, type Json } from "../core/json.ts";
 import type { ToolSchema } from "../core/model.ts";
 import { isTimeout, timeoutRange } from "../core/timeout.ts";
+import { derivedId } from "./episodes.ts";
 import { createHttpServer } from "./mcp/http.ts";
 import { createProcessServer } from "./mcp/process.ts";
 import { resultOf, type Greeting, type RpcCall } from "./mcp/rpc.ts";
@@ -50,10 +51,10 @@ const mostGreetings = 10_000;
 const mostPages = 100;
 
 /**
- * Returns the tools of an MCP server of either era. Over HTTP, each conversation has its own session on the server. The
- * session's id is stored in the agent's state under `mcp:URL`, so that it continues after a crash. A server that has
- * forgotten the session is greeted again. A child process is shared by all conversations, and is restarted after it
- * exits.
+ * Returns the tools of an MCP server of either era. Over HTTP, each conversation has its own session on the server, and so
+ * has a fork. The session's id is stored in the agent's state under `mcp:` and a digest of the URL, so that it continues
+ * after a crash. A server that has forgotten the session is greeted again. A child process is shared by all
+ * conversations, and is restarted after it exits.
  *
  * @example
  * const agent = defineAgent({ name: "player", model, toolsets: [mcpTools({ url: "http://localhost:8080/mcp" })] });
@@ -66,7 +67,8 @@ export function mcpTools(options: McpToolsOptions): McpTools {
   if (!isTimeout(timeout)) throw invalidOption(`the timeout of an MCP server must be ${timeoutRange}`);
   const isHttp = "url" in options;
   const server = isHttp ? createHttpServer(options.url, options.headers ?? {}) : createProcessServer(options);
-  const key = isHttp ? `mcp:${options.url}` : `mcp:${options.command}`;
+  // A URL can hold secrets, so the key has only its digest.
+  const key = isHttp ? `mcp:${derivedId(options.url)}` : "";
   /** Greetings that are not in a conversation's state yet, by conversation. A child process has only one. */
   const greetings = new Map<string, Promise<Greeting>>();
 
@@ -121,11 +123,11 @@ export function mcpTools(options: McpToolsOptions): McpTools {
     list: ({ signal }) => list(signal),
     async call(context, { tool, input, once }) {
       const place = isHttp ? `${context.session} ${context.invocation}` : "";
-      const stored = isHttp ? (context.state[key] as Greeting | undefined) : undefined;
+      const stored = isHttp ? storedGreeting(context) : undefined;
       const params = { name: tool, arguments: input, _meta: { "dev.holdfast/call": `${context.session}.${once}` } };
       const { signal } = context;
       const call = { method: "tools/call", params, timeout, signal, isRepeatable: effects === "once" };
-      const asked = ask(place, stored && { ...stored }, call);
+      const asked = ask(place, stored, call);
       const { result, greeting } = await (effects === "external" ? asked.catch(orUnknown) : asked);
       if (isHttp) remember(context, greeting);
       return toOutput(result);
@@ -135,7 +137,13 @@ export function mcpTools(options: McpToolsOptions): McpTools {
 
   /** Stores the session in the conversation. Uses an update, because all calls in one answer set it. */
   function remember(context: AgentContext, greeting: Greeting): void {
-    context.update(key, () => ({ ...greeting }));
+    context.update(key, () => ({ ...greeting, conversation: context.session }));
+  }
+
+  /** Reads the session from the conversation. A fork copies the state, but must not share the session of its parent. */
+  function storedGreeting(context: AgentContext): Greeting | undefined {
+    const { conversation, ...greeting } = Object(context.state[key]) as Greeting & { conversation?: string };
+    return conversation === context.session ? greeting : undefined;
   }
 }
 

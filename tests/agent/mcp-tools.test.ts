@@ -104,11 +104,27 @@ test("a session that the server has ended is replaced by a new one", async () =>
   const { session } = await sessions.open();
   const script = [adding(1), "Done.", adding(5), "Done."];
   await finish(agentOf(script, { url: `${url}/mcp` }), { sessions, session, message: "go" });
-  const state = (await sessions.state(session))[`mcp:${url}/mcp`] as { session: string; version: string };
+  const [state] = Object.values(await sessions.state(session)) as { session: string; version: string }[];
+  if (!state) throw new Error("the state has no greeting");
   expect(state.version).toBe("2025-11-25");
   await fetch(`${url}/mcp`, { method: "DELETE", headers: { "mcp-session-id": state.session } });
   const more = await finish(agentOf(script, { url: `${url}/mcp` }), { sessions, session, message: "go" });
   expect(outputs(more.events)).toEqual([{ count: 5 }]);
+});
+
+test("FORK: a fork has a session of its own on the server, and the state does not show the URL", async () => {
+  const store = memoryStore();
+  const { url } = await startServer(store);
+  const sessions = createSessions({ app: "app", store: memoryStore() });
+  const { session } = await sessions.open();
+  const agent = agentOf([adding(1), "Done.", adding(5), "Done."], { url: `${url}/mcp?key=secret` });
+  await finish(agent, { sessions, session, message: "go" });
+  expect(JSON.stringify(await sessions.state(session))).not.toContain("secret");
+  const fork = await sessions.fork(session);
+  const child = await finish(agent, { sessions, session: fork.session, message: "more" });
+  expect(outputs(child.events)).toEqual([{ count: 5 }]);
+  const parent = await finish(agent, { sessions, session, message: "more" });
+  expect(outputs(parent.events)).toEqual([{ count: 6 }]);
 });
 
 test("a bound agent plays the session of its token, and reads refusals", async () => {
