@@ -30,7 +30,7 @@ export type McpToolsOptions = AnyMcpOptions &
     | {
         command: string;
         args?: readonly string[] | undefined;
-        /** Added to this process's environment variables. */
+        /** Environment variables beside those of the user and the system, such as `PATH`. It does not get the others. */
         env?: { [name: string]: string } | undefined;
         cwd?: string | undefined;
       }

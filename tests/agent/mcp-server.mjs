@@ -15,6 +15,9 @@ server.registerTool("refuse", { description: "Refuse." }, () => ({
   content: [{ type: "text", text: "not today" }],
   isError: true,
 }));
+server.registerTool("variables", { description: "Names of the environment variables." }, () => ({
+  content: [{ type: "text", text: JSON.stringify(Object.keys(process.env)) }],
+}));
 server.registerTool("exit", { description: "Exit." }, () => process.exit(1));
 server.registerTool("hang", { description: "Hang." }, () => new Promise(() => undefined));
 await server.connect(new StdioServerTransport());

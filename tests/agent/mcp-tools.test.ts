@@ -18,7 +18,7 @@ import {
   type Store,
 } from "holdfast";
 import { serve } from "holdfast/serve";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 import { z } from "zod";
 import { finish } from "./engine.ts";
 
@@ -237,6 +237,21 @@ test("a child process is a server, and is started again after it exits", async (
     4,
   ]);
   expect(await readFile(calls, "utf8")).toBe("add\nadd\nadd\n");
+});
+
+test("a child process does not get the secrets in the environment variables", async () => {
+  vi.stubEnv("HOLDFAST_SECRET", "secret");
+  vi.stubEnv("LC_TIME", "C");
+  onTestFinished(() => void vi.unstubAllEnvs());
+  for (const env of [undefined, { GIVEN: "1" }]) {
+    const args = [join(import.meta.dirname, "mcp-server.mjs")];
+    const agent = agentOf([{ calls: [{ name: "variables" }] }, "Done."], { command: process.execPath, args, env });
+    const sessions = createSessions({ app: "app", store: memoryStore() });
+    const { events } = await finish(agent, { sessions, message: "go" });
+    const [names] = outputs(events);
+    expect(names).toEqual(expect.arrayContaining(["PATH", "LC_TIME", ...Object.keys(env ?? {})]));
+    expect(names).not.toContain("HOLDFAST_SECRET");
+  }
 });
 
 test("wrong options and unreachable servers are named", async () => {

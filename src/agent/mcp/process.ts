@@ -21,13 +21,24 @@ import {
 export interface ProcessOptions {
   command: string;
   args?: readonly string[] | undefined;
-  /** Added to this process's environment variables. */
+  /** Environment variables beside those of the user and the system: a server does not get the others, such as keys. */
   env?: { [name: string]: string } | undefined;
   cwd?: string | undefined;
 }
 
 /** Milliseconds that a server has to exit after its input is closed. */
 const grace = 2_000;
+
+/** The environment variables that a server gets from this process, on POSIX and on Windows. */
+const inheritable = new RegExp(
+  "^(?:PATH|HOME|USER|LOGNAME|SHELL|TERM|LANG|LC_\\w+|TMPDIR|" +
+    "APPDATA|LOCALAPPDATA|PATHEXT|SYSTEMROOT|SYSTEMDRIVE|WINDIR|COMSPEC|TEMP|TMP|USERNAME|USERPROFILE|HOMEDRIVE|HOMEPATH|" +
+    "PROGRAMDATA|PROGRAMFILES|PROCESSOR_ARCHITECTURE)$",
+  "i",
+);
+
+const inherited = (): NodeJS.ProcessEnv =>
+  Object.fromEntries(Object.entries(process.env).filter(([name]) => inheritable.test(name)));
 
 /** Starts the process with the first request. If the process exits, the next request starts it again. */
 export function createProcessServer({ command, args = [], env, cwd }: ProcessOptions) {
@@ -39,7 +50,7 @@ export function createProcessServer({ command, args = [], env, cwd }: ProcessOpt
     if (child) return child;
     const started = spawn(command, args, {
       stdio: ["pipe", "pipe", "inherit"],
-      ...(env && { env: { ...process.env, ...env } }),
+      env: { ...inherited(), ...env },
       ...(cwd !== undefined && { cwd }),
     });
     child = started;
