@@ -205,6 +205,30 @@ test("an interrupted call is not repeated, unless the server applies it once", a
   }
 });
 
+test.each([
+  [503, -32000, "outcome_unknown"],
+  [200, -32603, "outcome_unknown"],
+  [400, -32602, "server_failed"],
+])("an error with status %i and code %i is read as %s", async (status, code, wanted) => {
+  const server = createServer((request, response) => {
+    let text = "";
+    request.on("data", (chunk) => (text += String(chunk)));
+    request.on("end", () => {
+      const { id, method } = JSON.parse(text) as { id: number; method: string };
+      const isCall = method === "tools/call";
+      const answer = isCall ? { error: { code, message: "no" } } : { result: { tools: [{ name: "add" }] } };
+      response.writeHead(isCall ? status : 200, { "content-type": "application/json" });
+      response.end(JSON.stringify({ jsonrpc: "2.0", id, ...answer }));
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  onTestFinished(() => void server.close());
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`;
+  const sessions = createSessions({ app: "app", store: memoryStore() });
+  const { events } = await finish(agentOf([adding(1), "Done."], { url }), { sessions, message: "go" });
+  expect(outputs(events)).toMatchObject([{ error: { code: wanted } }]);
+});
+
 test("a child process is a server, and is started again after it exits", async () => {
   const folder = await mkdtemp(join(tmpdir(), "holdfast-mcp-"));
   onTestFinished(() => rm(folder, { recursive: true, force: true }));

@@ -96,7 +96,9 @@ export function createHttpServer(url: string, headers: { [name: string]: string 
     /** Sends a request. Returns undefined if the server does not know the greeting's session. */
     async request(greeting: Greeting, call: RpcCall): Promise<RpcReply | undefined> {
       const { reply, answered } = await send(greeting, call);
-      return answered.status === 404 && greeting.session !== undefined && reply.error ? undefined : reply;
+      return answered.status === 404 && greeting.session !== undefined && reply.error
+        ? undefined
+        : { ...reply, status: answered.status };
     },
     close: (): Promise<void> => Promise.resolve(),
   };

@@ -5,6 +5,8 @@ import { isObject } from "../../core/json.ts";
 export interface RpcReply {
   result?: { [key: string]: unknown };
   error?: { code: number; message: string; data?: unknown };
+  /** The status of the answer, over HTTP. */
+  status?: number;
 }
 
 export interface RpcCall {
@@ -44,6 +46,9 @@ export function withMeta(params: RpcCall["params"]): RpcCall["params"] {
   return { ...params, _meta: meta };
 }
 
+/** The JSON-RPC error code of a failure inside the server. */
+const internalError = -32603;
+
 /** The error codes of a server that has no `initialize`, because it serves only the stateless era. */
 export const hasNoInitialize = ({ error }: RpcReply): boolean => error?.code === -32601 || error?.code === -32022;
 
@@ -73,8 +78,10 @@ export function parseReply(text: string, id: number): RpcReply | undefined {
 export const serverFailed = (what: string, isSent: boolean, cause?: unknown): HoldfastError =>
   new HoldfastError("server_failed", what, { cause, ...(isSent && { detail: { isSent } }) });
 
-/** Returns the result of a reply, or throws the server's refusal. */
-export function resultOf(name: string, { result, error }: RpcReply): { [key: string]: unknown } {
+/** Returns the result of a reply, or throws the server's refusal. A server that failed may have applied the request. */
+export function resultOf(name: string, { result, error, status = 200 }: RpcReply): { [key: string]: unknown } {
   if (result) return result;
-  throw serverFailed(`the MCP server ${name} refused the request: ${error?.message ?? "without a reason"}`, false);
+  const isSent = status >= 500 || error?.code === internalError;
+  const what = isSent ? "failed" : "refused the request";
+  throw serverFailed(`the MCP server ${name} ${what}: ${error?.message ?? "without a reason"}`, isSent);
 }
