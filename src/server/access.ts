@@ -16,6 +16,11 @@ function bearerCheck(token: string): (header: string | undefined) => boolean {
   };
 }
 
+/** The headers that a page may send. */
+const sentHeaders =
+  "authorization, content-type, holdfast-episode, holdfast-tools, idempotency-key, last-event-id, mcp-method, mcp-name, " +
+  "mcp-protocol-version, mcp-session-id, x-nemo-gym-session-token";
+
 export interface AccessOptions {
   /** The bearer token for /v1 and /metrics. */
   token?: string | undefined;
@@ -57,8 +62,8 @@ export function createAccess({ token, origins = [] }: AccessOptions) {
         "access-control-allow-origin": origin,
         "access-control-allow-credentials": "true",
         "access-control-allow-methods": "GET, POST, PUT, PATCH, DELETE",
-        "access-control-allow-headers": "authorization, content-type, holdfast-episode, idempotency-key, last-event-id",
-        "access-control-expose-headers": "holdfast-repeated, holdfast-session",
+        "access-control-allow-headers": sentHeaders,
+        "access-control-expose-headers": "holdfast-repeated, holdfast-session, mcp-session-id",
         "access-control-max-age": "600",
         vary: "Origin",
       };

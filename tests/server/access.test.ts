@@ -50,6 +50,14 @@ test.each<[string | undefined, boolean]>([
   expect(isAllowed(host === undefined ? {} : { host })).toBe(wanted);
 });
 
+test("a page on the list may use MCP", () => {
+  const origin = "https://app.example";
+  const cors = createAccess({ origins: [origin] }).corsHeaders({ headers: { origin } });
+  const sent = "mcp-session-id mcp-protocol-version mcp-method mcp-name x-nemo-gym-session-token holdfast-tools";
+  expect(cors?.["access-control-allow-headers"]?.split(", ")).toEqual(expect.arrayContaining(sent.split(" ")));
+  expect(cors?.["access-control-expose-headers"]?.split(", ")).toContain("mcp-session-id");
+});
+
 const here = "127.0.0.1:8080";
 
 test.each<[string, string, boolean]>([
