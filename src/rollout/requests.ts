@@ -98,8 +98,9 @@ export function createRolloutRequests(options: RolloutRequestsOptions): RolloutR
     active.set(request, entry);
     entry.over = play(request, entry, begun)
       .catch(async (thrown: unknown) => {
+        const isLost = isHoldfastError(thrown) && thrown.code === "turn_lost";
         // Another process has taken over.
-        if (isHoldfastError(thrown) && thrown.code === "turn_lost") return;
+        if (isLost && !(entry.log && isOurs(entry.log.state))) return;
         onError?.(thrown);
         await delay(retryAfter, undefined, { signal }).catch(() => undefined);
       })
@@ -137,8 +138,8 @@ export function createRolloutRequests(options: RolloutRequestsOptions): RolloutR
       const { version, claim: other, isEnded } = log.state;
       if (isEnded || version === 0 || isStopped) return false;
       if (seen.version !== version) seen = { version, since: performance.now() };
-      // Each process measures the other's silence with its own clock.
-      if (other && performance.now() - seen.since < other.lapsesAfter) {
+      // Each process measures the other's silence with its own clock. Its own claim is from a play that failed.
+      if (other && !isOurs(log.state) && performance.now() - seen.since < other.lapsesAfter) {
         await delay(lookEvery, undefined, { signal }).catch(() => delay(lookEvery));
         continue;
       }

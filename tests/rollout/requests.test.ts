@@ -2,6 +2,7 @@
 import { createSessions, defineEnvironment, memoryStore, tool, type Store } from "holdfast";
 import { createPlaces, createRolloutRequests } from "holdfast/rollout";
 import type { RequestInfo, RolloutRequests, RolloutRequestsOptions } from "holdfast/rollout";
+import { faultyStore } from "holdfast/testing";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -296,6 +297,47 @@ test("a reader that stops reading makes nothing wait: its request is played to t
   await slow.next();
   expect(await readAll(requests, request)).toHaveLength(22);
   expect(JSON.parse((await slow.next()).value as string)).toMatchObject({ type: "row", index: 2 });
+});
+
+test.for(["refused", "unanswered", "overdue"] as const)(
+  "a write of the log that is %s once loses no row, and asks the model nothing again",
+  async (fault) => {
+    const { url, asked } = await chatServer(answer);
+    const inner = memoryStore();
+    const faulty = faultyStore(inner, { rate: 1, faults: [fault] });
+    let writes = 0;
+    const append: Store["append"] = (...commits) =>
+      commits[0].session.startsWith("holdfast:rollouts:") && ++writes === 4
+        ? faulty.append(...commits)
+        : inner.append(...commits);
+    const errors: unknown[] = [];
+    const requests = requestsOn({ ...inner, append }, { onError: (thrown) => errors.push(thrown) });
+    const body = { tasks: tasksOf(6), concurrency: 2, groups: true, repeats: 2, model: { url, name: "policy" } };
+    const lines = await readAll(requests, await requests.start(body));
+    expect(faulty.injected).toBe(1);
+    expect(errors).toEqual([]);
+    expect(lines.map(({ index }) => index)).toEqual([1, 2, 3, 4, 5, 6, 7, 8]);
+    expect(new Set(keysOf(rowsIn(lines))).size).toBe(12);
+    expect(rowsIn(lines)).toHaveLength(12);
+    expect(asked).toHaveLength(12 * 4);
+  },
+);
+
+test("a store that fails for longer is reported, and the request continues without waiting for its own lease", async () => {
+  const { url } = await chatServer(answer);
+  const inner = memoryStore();
+  const faulty = faultyStore(inner, { rate: 1, faults: ["refused"] });
+  let writes = 0;
+  const append: Store["append"] = (...commits) => {
+    const isFailing = commits[0].session.startsWith("holdfast:rollouts:") && ++writes >= 4 && writes < 8;
+    return (isFailing ? faulty : inner).append(...commits);
+  };
+  const errors: unknown[] = [];
+  const requests = requestsOn({ ...inner, append }, { lease: 60_000, onError: (thrown) => errors.push(thrown) });
+  const body = { tasks: tasksOf(6), concurrency: 1, model: { url, name: "policy" } };
+  const lines = await readAll(requests, await requests.start(body));
+  expect(errors).toMatchObject([{ code: "store_busy" }]);
+  expect(keysOf(rowsIn(lines)).toSorted()).toEqual(["0-0", "1-0", "2-0", "3-0", "4-0", "5-0"]);
 });
 
 test("a split is a file beside the environment; `offset` and `limit` select its rows", async () => {

@@ -1,5 +1,6 @@
 // openRequestLog(): a rollout request's log. One process plays the request and writes the log; any process reads it.
-import { HoldfastError } from "../../core/errors.ts";
+import { setTimeout as delay } from "node:timers/promises";
+import { HoldfastError, isHoldfastError } from "../../core/errors.ts";
 import type { TaskRow } from "../../core/rollout.ts";
 import { decode } from "../../core/session.ts";
 import type { Commit, Entry, Heading, NewEntry, Store } from "../../core/store.ts";
@@ -50,6 +51,10 @@ export interface KeptRow {
   branch: string;
 }
 
+/** How often a write is tried again after the store failed, and the milliseconds before the first time. */
+const mostFailures = 3;
+const retryAfter = 50;
+
 /** Prefixes for keys: lines by index, and rows in groups by node. */
 const lineKey = "i:";
 const keptKey = "k:";
@@ -73,6 +78,8 @@ export interface RequestLog {
   write(...written: Written[]): Promise<void>;
   /** Reads the entries that other processes have appended. */
   refresh(): Promise<void>;
+  /** Reads the log again if a write failed: it may have been applied. */
+  reread(): Promise<void>;
   /** Returns the entries that follow from a write, such as a group that it completes. */
   follow: (state: RequestState, written: Written) => Written[];
 }
@@ -94,10 +101,25 @@ export function createRequestLog(options: RequestLogOptions): RequestLog {
   let waiting: { written: Written[]; resolve: () => void; reject: (thrown: unknown) => void }[] = [];
   let writing: Promise<void> | undefined;
 
-  async function refresh(): Promise<void> {
-    for await (const page of readPages(store, session, state.version)) {
-      for (const entry of page) note(state, parseEntry(entry, session), entry);
+  /** False after a write that was refused or failed: the end of the log is unknown then. */
+  let isKnown = true;
+  let rereading: Promise<void> | undefined;
+
+  async function readInto(target: RequestState): Promise<void> {
+    for await (const page of readPages(store, session, target.version)) {
+      for (const entry of page) note(target, parseEntry(entry, session), entry);
     }
+  }
+
+  async function readAll(): Promise<void> {
+    const fresh = emptyState();
+    await readInto(fresh);
+    state = fresh;
+    isKnown = true;
+  }
+
+  async function reread(): Promise<void> {
+    if (!isKnown) await (rereading ??= readAll().finally(() => (rereading = undefined)));
   }
 
   /** Appends all waiting writes as one commit, and repeats until none are waiting. */
@@ -110,8 +132,6 @@ export function createRequestLog(options: RequestLogOptions): RequestLog {
         for (const { resolve } of batch) resolve();
         onWritten();
       } catch (thrown) {
-        // The end of the log is unknown now.
-        state = emptyState();
         for (const { reject } of batch) reject(thrown);
       }
     }
@@ -119,17 +139,42 @@ export function createRequestLog(options: RequestLogOptions): RequestLog {
   }
 
   async function append(written: Written[]): Promise<void> {
-    for (;;) {
-      const { version } = state;
-      const entries = written.flatMap((one) => entriesFor(one));
-      const commit: Commit = { session, version, entries: entries as [NewEntry, ...NewEntry[]] };
-      const isLast = written.some(({ type }) => type === "end");
-      if (version === 0 || isLast) commit.heading = heading(isLast);
-      if ((await store.append(commit)) === "ok") return;
-      state = emptyState();
-      await refresh();
-      if (version === 0 || !mayWrite(state)) throw lost(request);
+    let sent: Commit | undefined;
+    for (let failures = 0; ;) {
+      try {
+        if (sent || !isKnown) {
+          await reread();
+          if (sent && (await isStored(sent))) return;
+          if (!mayGoOn(sent)) throw lost(request);
+        }
+        sent = toCommit(written);
+        if ((await store.append(sent)) === "ok") return;
+        isKnown = false;
+      } catch (thrown) {
+        isKnown = false;
+        if (!isPassing(thrown) || ++failures > mostFailures) throw thrown;
+        await delay(retryAfter * 2 ** (failures - 1));
+      }
     }
+  }
+
+  function toCommit(written: Written[]): Commit {
+    const { version } = state;
+    const entries = written.flatMap((one) => entriesFor(one)) as [NewEntry, ...NewEntry[]];
+    const isLast = written.some(({ type }) => type === "end");
+    return { session, version, entries, ...((version === 0 || isLast) && { heading: heading(isLast) }) };
+  }
+
+  /** Tells whether the log has the entries of a commit whose answer was lost. */
+  async function isStored({ version, entries }: Commit): Promise<boolean> {
+    const stored = (await store.read(session, version, entries.length)) ?? [];
+    return entries.every(({ body }, at) => body === stored[at]?.body);
+  }
+
+  /** Tells whether this process may write after a commit that was not stored. */
+  function mayGoOn(sent: Commit | undefined): boolean {
+    if (state.version === sent?.version) return true;
+    return state.version > 0 && sent?.version !== 0 && mayWrite(state);
   }
 
   const heading = (isEnded: boolean): Heading => ({
@@ -149,7 +194,11 @@ export function createRequestLog(options: RequestLogOptions): RequestLog {
     get state() {
       return state;
     },
-    refresh,
+    refresh: async () => {
+      await reread();
+      await readInto(state);
+    },
+    reread,
     follow: () => [],
     write: (...written) =>
       new Promise((resolve, reject) => {
@@ -273,6 +322,10 @@ export async function lineText(store: Store, session: string, { body }: Entry): 
   for (const version of versions) rows.push((await store.read(session, version - 1, 1))?.[0]?.body ?? "null");
   return `${JSON.stringify(line).slice(0, -1)},"rows":[${rows.join(",")}]}`;
 }
+
+/** Tells whether a write that failed so may succeed when it is tried again. */
+const isPassing = (thrown: unknown): boolean =>
+  isHoldfastError(thrown) && (thrown.code === "store_busy" || thrown.code === "store_failed");
 
 function lost(request: string): HoldfastError {
   return new HoldfastError("turn_lost", `another process plays the rollout request ${request} now`);

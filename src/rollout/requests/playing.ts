@@ -80,6 +80,7 @@ export function createPlaying(options: PlayingOptions) {
   /** Plays the missing rollouts. Returns the last entries for the log, or a release if it was stopped. */
   async function play(log: RequestLog, signal: AbortSignal): Promise<Written[]> {
     const stopped = log.state.isCancelled ? { isStopped: true } : await collected(log, signal);
+    await log.reread();
     const { isCancelled } = log.state;
     if (stopped.isStopped && !isCancelled) return [{ type: "released" }];
     const error = "error" in stopped ? { error: stopped.error } : {};
