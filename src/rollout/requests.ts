@@ -5,6 +5,7 @@ import { randomBytes, randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { HoldfastError, isHoldfastError } from "../core/errors.ts";
 import { createRequestLog, logName, type RequestLog, type RequestState, type Written } from "./requests/log.ts";
+import { createMemoryLimit } from "./requests/memory-limit.ts";
 import { createPlaying, type PlayingOptions } from "./requests/playing.ts";
 import { createReading, unknownRequest, type LinesOptions, type RequestInfo } from "./requests/reading.ts";
 import { assertRequestId, digestRequest, type RolloutRequest } from "./requests/request.ts";
@@ -44,8 +45,6 @@ const lookEvery = 200;
 const retryAfter = 1_000;
 /** Milliseconds that running episodes have to end at a stop. */
 const stopWithin = 2_000;
-/** Number of ended requests that an in-memory store keeps. Otherwise it would grow with every request. */
-const mostInMemory = 8;
 
 /** Writes, and returns whether it could. Returns false if the request belongs to a different process, or has ended. */
 async function wrote(log: RequestLog, ...written: Written[]): Promise<boolean> {
@@ -80,9 +79,9 @@ export function createRolloutRequests(options: RolloutRequestsOptions): RolloutR
   const playing = createPlaying(options);
   const owner = randomBytes(9).toString("base64url");
   const active = new Map<string, Active>();
-  const endedHere: string[] = [];
   let isStopped = false;
-  const reading = createReading(store, environment, (request) => keep(request));
+  const limit = createMemoryLimit(store, environment, (request) => active.has(request));
+  const reading = createReading(store, environment, limit, (request) => keep(request));
 
   const claim: Written = { type: "claimed", owner, lapsesAfter: lease };
   const isOurs = ({ claim: held }: RequestState): boolean => held?.owner === owner;
@@ -122,9 +121,7 @@ export function createRolloutRequests(options: RolloutRequestsOptions): RolloutR
     } finally {
       stopRenewing();
     }
-    if (store.persistent || !log.state.isEnded) return;
-    endedHere.push(request);
-    if (endedHere.length > mostInMemory) await store.delete(logName(environment, endedHere.shift() as string));
+    if (log.state.isEnded) await limit.ended(request);
   }
 
   /**

@@ -340,6 +340,43 @@ test("a store that fails for longer is reported, and the request continues witho
   expect(keysOf(rowsIn(lines)).toSorted()).toEqual(["0-0", "1-0", "2-0", "3-0", "4-0", "5-0"]);
 });
 
+/** Plays this many small requests. */
+async function playMany(requests: RolloutRequests, count: number, isRead: boolean): Promise<void> {
+  for (let at = 0; at < count; at++) {
+    const request = await requests.start({ request: `many-${at}`, tasks: tasksOf(1), model: { name: "random" } });
+    if (isRead) await readAll(requests, request);
+  }
+}
+
+test("a store in memory keeps a request while a client reads it", async () => {
+  const requests = requestsOn(memoryStore());
+  const request = await requests.start({ tasks: tasksOf(100), groups: true, model: { name: "random" } });
+  const slow = (await requests.lines(request))[Symbol.asyncIterator]();
+  await slow.next();
+  expect(await readAll(requests, request)).toHaveLength(102);
+  await playMany(requests, 12, true);
+  let count = 1;
+  while (!(await slow.next()).done) count++;
+  expect(count).toBe(102);
+  expect(await listed(requests)).toHaveLength(8);
+});
+
+test("a store in memory keeps 64 ended requests that nobody has read, and a reader of an older one is told", async () => {
+  const requests = requestsOn(memoryStore());
+  const request = await requests.start({ tasks: tasksOf(100), model: { name: "random" } });
+  const slow = (await requests.lines(request))[Symbol.asyncIterator]();
+  await slow.next();
+  await readAll(requests, request);
+  await playMany(requests, 64, false);
+  await expect
+    .poll(async () => (await listed(requests)).filter(({ state }) => state === "ended").length, { timeout: 20_000 })
+    .toBe(64);
+  const rest = (async () => {
+    while (!(await slow.next()).done);
+  })();
+  await expect(rest).rejects.toMatchObject({ code: "not_found", message: expect.stringContaining("are gone") });
+});
+
 test("a split is a file beside the environment; `offset` and `limit` select its rows", async () => {
   const { url } = await chatServer(answer);
   const folder = newFolder();

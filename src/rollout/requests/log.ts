@@ -314,12 +314,16 @@ function parseEntry({ body, key }: Entry, session: string): Written {
 export const findLine = (store: Store, session: string, index: number): Promise<Entry | undefined> =>
   store.find(session, `${lineKey}${index}`);
 
-/** Returns the text of a line for the client. A group is stored as the versions of its rows. */
-export async function lineText(store: Store, session: string, { body }: Entry): Promise<string> {
+/** Returns the text of a line for the client; undefined if the log is gone. A group is stored as versions of rows. */
+export async function lineText(store: Store, session: string, { body }: Entry): Promise<string | undefined> {
   if (!body.startsWith('{"type":"group"')) return body;
   const { versions, ...line } = JSON.parse(body) as { versions: number[] };
   const rows: string[] = [];
-  for (const version of versions) rows.push((await store.read(session, version - 1, 1))?.[0]?.body ?? "null");
+  for (const version of versions) {
+    const [row] = (await store.read(session, version - 1, 1)) ?? [];
+    if (!row) return undefined;
+    rows.push(row.body);
+  }
   return `${JSON.stringify(line).slice(0, -1)},"rows":[${rows.join(",")}]}`;
 }
 

@@ -4,6 +4,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { HoldfastError } from "../../core/errors.ts";
 import type { Entry, Store } from "../../core/store.ts";
 import { onAbort } from "../../io/abort.ts";
+import type { MemoryLimit } from "./memory-limit.ts";
 import { findLine, isEnd, isLine, lineCounts, lineText, logName, logsName } from "./log.ts";
 
 /** A request in a list. */
@@ -32,27 +33,40 @@ const pageEntries = 64;
 const pageBytes = 256 * 1024;
 
 /** `keep` is called with a request that has not ended and has no new line, so that some process plays it. */
-export function createReading(store: Store, environment: string, keep: (request: string) => void) {
+export function createReading(store: Store, environment: string, limit: MemoryLimit, keep: (request: string) => void) {
   const changes = new EventEmitter().setMaxListeners(0);
 
-  async function* lines(
+  async function* lines(request: string, options: LinesOptions = {}): AsyncGenerator<string, void, undefined> {
+    let isRead = false;
+    limit.opened(request);
+    try {
+      isRead = yield* linesUntilEnd(request, options);
+    } finally {
+      await limit.left(request, isRead);
+    }
+  }
+
+  /** Returns whether the last line was read. */
+  async function* linesUntilEnd(
     request: string,
-    { after = 0, signal }: LinesOptions = {},
-  ): AsyncGenerator<string, void, undefined> {
+    { after = 0, signal }: LinesOptions,
+  ): AsyncGenerator<string, boolean, undefined> {
     const session = logName(environment, request);
     const from = await startAfter(request, after);
-    if (from && isEnd(from)) return;
+    if (from && isEnd(from)) return true;
     let version = from?.version ?? 0;
     for (let since = performance.now(); ;) {
-      if (signal?.aborted) return;
+      if (signal?.aborted) return false;
       const entries = await store.read(session, version, pageEntries, pageBytes);
-      if (entries === undefined) throw unknownRequest(request);
+      if (entries === undefined) throw goneRequest(request);
       for (const entry of entries) {
         version = entry.version;
         if (!isLine(entry)) continue;
-        yield await lineText(store, session, entry);
+        const text = await lineText(store, session, entry);
+        if (text === undefined) throw goneRequest(request);
+        yield text;
         since = performance.now();
-        if (isEnd(entry)) return;
+        if (isEnd(entry)) return true;
       }
       if (entries.length > 0) continue;
       keep(request);
@@ -116,5 +130,10 @@ export function createReading(store: Store, environment: string, keep: (request:
 
 export function unknownRequest(request: string): HoldfastError {
   const message = `the rollout request ${request} does not exist; begin it with POST /v1/rollouts`;
+  return new HoldfastError("not_found", message);
+}
+
+function goneRequest(request: string): HoldfastError {
+  const message = `the rows of the rollout request ${request} are gone: it was deleted, or is too old for a store in memory`;
   return new HoldfastError("not_found", message);
 }
