@@ -34,6 +34,8 @@ export interface RolloutRequests {
   list(after?: string): AsyncIterable<RequestInfo>;
   /** Ends a request and stops its running episodes. Returns false if it had already ended. */
   cancel(request: string): Promise<boolean>;
+  /** Deletes an ended request and its rows. Returns false if it has not ended. */
+  delete(request: string): Promise<boolean>;
   /** Stops playing. Another process can continue immediately. */
   stop(): Promise<void>;
 }
@@ -208,6 +210,16 @@ export function createRolloutRequests(options: RolloutRequestsOptions): RolloutR
       playedHere?.stop.abort();
       // Its player ends the log. If that process is dead, this one ends it once the lease has lapsed.
       keep(request);
+      return true;
+    },
+    async delete(request) {
+      assertRequestId(request);
+      const log = openLog(request, () => false);
+      await log.refresh();
+      const { version, isEnded } = log.state;
+      if (version === 0) throw unknownRequest(request);
+      if (!isEnded || !(await store.delete(logName(environment, request), { version }))) return false;
+      limit.deleted(request);
       return true;
     },
     async stop() {

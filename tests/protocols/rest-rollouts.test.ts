@@ -88,7 +88,7 @@ test.for([
   expect(got.body.error.message).toMatch(message);
 });
 
-test("a request is streamed, continued, listed and cancelled, and the document describes its routes", async () => {
+test("a request is streamed, continued, listed and deleted, and the document describes its routes", async () => {
   const client = clientOn();
   const body = { request: "r1", tasks: [...tasks, { n: "x" }], repeats: 2, model, attempts: 1 };
   const posted = await client("POST", "/v1/rollouts", { body });
@@ -108,7 +108,9 @@ test("a request is streamed, continued, listed and cancelled, and the document d
   const listed = await client("GET", "/v1/rollouts");
   const info = { request: "r1", state: "ended", opened: expect.any(Number) as number, done: 6, failed: 2 };
   expect(listed.body).toEqual({ requests: [info], next: null });
-  expect((await client("DELETE", "/v1/rollouts/r1")).body).toEqual({ cancelled: false });
+  expect((await client("DELETE", "/v1/rollouts/r1")).body).toEqual({ cancelled: false, deleted: true });
+  expect((await client("GET", "/v1/rollouts")).body).toEqual({ requests: [], next: null });
+  expect((await client("DELETE", "/v1/rollouts/r1")).status).toBe(404);
   const { body: document } = await client("GET", "/openapi.json");
   expect(Object.keys(document.paths["/v1/rollouts"])).toEqual(["post", "get"]);
   expect(Object.keys(document.paths["/v1/rollouts/{id}"])).toEqual(["get", "delete"]);

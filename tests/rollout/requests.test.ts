@@ -230,7 +230,9 @@ for (const kind of everyStore) {
       const lines: Line[] = [];
       for await (const line of await requests.lines("c")) {
         lines.push(JSON.parse(line) as Line);
-        if (lines.length === 3) expect(await canceller.cancel("c")).toBe(true);
+        if (lines.length !== 3) continue;
+        expect(await canceller.delete("c")).toBe(false);
+        expect(await canceller.cancel("c")).toBe(true);
       }
       expect(lines.at(-1)).toEqual({ type: "end", index: 4, done: 2, failed: 0, cancelled: true });
       expect(await requests.cancel("c")).toBe(false);
@@ -238,6 +240,9 @@ for (const kind of everyStore) {
         { request: "c", state: "ended", opened: expect.any(Number), done: 2, failed: 0 },
       ]);
       expect(await codeOf(requests.cancel("none"))).toBe("not_found");
+      expect(await canceller.delete("c")).toBe(true);
+      expect(await listed(requests)).toEqual([]);
+      expect(await codeOf(requests.delete("c"))).toBe("not_found");
     });
   });
 }

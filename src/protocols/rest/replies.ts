@@ -164,7 +164,10 @@ export const replies = {
     },
     next: nullable("string", "the `after` of the next page"),
   }),
-  Cancelled: shape({ cancelled: { ...flag, description: "false if it had ended before" } }),
+  Cancelled: shape({
+    cancelled: { ...flag, description: "false if it had ended before" },
+    "deleted?": { ...flag, description: "true if it had ended before, and was deleted with its rows" },
+  }),
   Document: anyObject,
   Error: error,
 } as const satisfies { [name: string]: FieldSchema };

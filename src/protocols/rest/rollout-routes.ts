@@ -112,8 +112,10 @@ export const rolloutRoutes = {
   cancelRollouts: {
     method: "DELETE",
     path: request,
-    summary: "Cancel a request",
-    description: "Running episodes are stopped, and the stream ends. Rows that have ended stay readable.",
+    summary: "Cancel a request, or delete an ended one",
+    description:
+      "Running episodes are stopped, and the stream ends. Rows that have ended stay readable. A request that has ended is " +
+      "deleted with its rows.",
     reply: "Cancelled",
     errors: ["not_found"],
   },
@@ -136,7 +138,8 @@ export function rolloutHandlers(requests: RolloutRequests): Handlers<typeof roll
       const { items, more } = await takeFirst(requests.list(after), limit);
       return ok({ requests: items, next: more ? (items.at(-1)?.request ?? null) : null });
     },
-    cancelRollouts: async ({ id }) => ok({ cancelled: await requests.cancel(id) }),
+    cancelRollouts: async ({ id }) =>
+      ok((await requests.cancel(id)) ? { cancelled: true } : { cancelled: false, deleted: await requests.delete(id) }),
   };
 }
 
