@@ -13,7 +13,7 @@ import { parseEpisode, parseTool, withoutRollout } from "./gym/path.ts";
 import { createRepeats, type Sent } from "./gym/repeats.ts";
 import { buildLabels, failedReply, isWhole, parseRow, toFailure, type Row } from "./gym/row.ts";
 import { assertFirst, taskFor } from "./gym/verdict.ts";
-import { isMcpPath, parseToolNames, type Bindings } from "./http/mcp-binding.ts";
+import { isMcpPath, limitedMark, parseToolNames, refusalOf, type Bindings } from "./http/mcp-binding.ts";
 import { bareNames } from "./http/bare-names.ts";
 
 export interface GymProtocolOptions {
@@ -34,6 +34,8 @@ interface Caller {
   isFresh: boolean;
   /** The version in the last answer that it received, from its cookie. */
   version?: number | undefined;
+  /** The tools that it may call, from its cookie. Undefined for all. */
+  tools?: readonly string[] | undefined;
 }
 
 interface Exchange {
@@ -83,6 +85,10 @@ export function gymProtocol({ sessions, tokens, bindings, aggregate }: GymProtoc
       const { token, version } = parseCookie(found);
       const value = tokens.check(token);
       if (value === undefined) continue;
+      if (value.startsWith(limitedMark)) {
+        const [, session = "", names = ""] = value.split(".");
+        return { session, isNew: false, isFresh: false, version, tools: names.split(",") };
+      }
       const isNew = value.startsWith(newMark);
       // An MCP client's token: it may call tools, but neither seed nor verify.
       if (!isNew && value.includes(".")) continue;
@@ -93,8 +99,9 @@ export function gymProtocol({ sessions, tokens, bindings, aggregate }: GymProtoc
   }
 
   // Set on every reply, including refusals, because clients keep only the last reply's cookies.
-  function withCookie(reply: Reply, { session, isNew, version }: Caller): Reply {
-    const token = tokens.issue(isNew ? newMark + session : session);
+  function withCookie(reply: Reply, { session, isNew, version, tools }: Caller): Reply {
+    const value = tools ? `${limitedMark}${session}.${tools.join(",")}` : session;
+    const token = tokens.issue(isNew ? newMark + session : value);
     reply.headers ??= {};
     reply.headers["set-cookie"] = keptCookie(`${cookie}=${writeCookie(token, version)}`);
     return reply;
@@ -135,9 +142,14 @@ export function gymProtocol({ sessions, tokens, bindings, aggregate }: GymProtoc
     const task = row;
     delete task[randomSeedField];
     const labels = buildLabels(task, rollout);
-    const tools = parseToolNames(exchange.request.headers["holdfast-tools"]);
-    const seededReply = (episode: number): Reply =>
-      ok({ session_id: session, episode, ...(bindings && { mcp: bindings.address(session, tools) }) });
+    const asked = parseToolNames(exchange.request.headers["holdfast-tools"]);
+    // A seed cannot allow what the cookie does not.
+    const { tools: had } = caller;
+    const tools = asked && had ? asked.filter((tool) => had.includes(tool)) : (asked ?? had);
+    const seededReply = (episode: number): Reply => {
+      caller.tools = tools;
+      return ok({ session_id: session, episode, ...(bindings && { mcp: bindings.address(session, tools) }) });
+    };
     return sending(exchange, "/seed_session", task, true, async (sent) => {
       const seeded = ({ version, episode }: { version: number; episode: number }): Reply => {
         sent.event = { version };
@@ -168,6 +180,7 @@ export function gymProtocol({ sessions, tokens, bindings, aggregate }: GymProtoc
 
   function call(exchange: Exchange, tool: string): Promise<Reply> {
     const { request, caller } = exchange;
+    if (caller.tools?.includes(tool) === false) throw new HoldfastError("unknown_tool", refusalOf(tool, caller.tools));
     const episode = parseEpisode(request.headers["holdfast-episode"]);
     // An id costs one more entry in the store, so only tools that could run twice get one.
     const needsId = (environment.definitions.get(tool)?.kind ?? "state") !== "state";

@@ -5,7 +5,7 @@ import type { Protocol, Reply, Request } from "../core/protocol.ts";
 import type { Answer, CallOptions, Sessions } from "../core/sessions.ts";
 import { createRecent } from "./mcp/recent.ts";
 import { keptCookie } from "./http/cookie.ts";
-import { isMcpPath, type Binding, type Bindings } from "./http/mcp-binding.ts";
+import { isMcpPath, refusalOf, type Binding, type Bindings } from "./http/mcp-binding.ts";
 import { createCancellation } from "./mcp/cancel.ts";
 import { isModern, legacyFault, legacyVersions, metaOf, modernFault, modernVersions } from "./mcp/era.ts";
 import {
@@ -149,8 +149,7 @@ export function mcpProtocol({
     if (!isObject(input)) return faultReply(id, invalidParams("params.arguments must be an object", 400));
     if (!binding) return faultReply(id, invalidParams(isModern ? howToBind : noSession, 400));
     if (binding.tools?.includes(name) === false) {
-      const text = `the tool "${name}" is not allowed in this session; the allowed tools are: ${binding.tools.join(", ")}`;
-      return resultReply(exchange, failedResult(text, "unknown_tool"));
+      return resultReply(exchange, failedResult(refusalOf(name, binding.tools), "unknown_tool"));
     }
     const { session } = binding;
     const meta = metaOf(message);

@@ -4,23 +4,26 @@ import { z } from "zod";
 import { defineEnvironment, tool } from "holdfast";
 import { ask, clientV1, replicaOf, origin, type Replica } from "./mcp-client.ts";
 
-const counter = defineEnvironment({
-  name: "counter",
-  state: z.object({ count: z.number().default(0) }),
-  task: z.looseObject({ goal: z.number() }),
-  tools: {
-    add: tool({
-      description: "Add.",
-      input: z.object({ by: z.number() }),
-      run: ({ state }, { by }) => ({ count: (state.count += by) }),
-    }),
-    read: tool({ description: "Read.", run: ({ state }) => state.count }),
-  },
-  verify: ({ state, task, response }) => {
-    const { output = [] } = (response ?? {}) as { output?: { name?: string }[] };
-    return { reward: Number(state.count === task.goal), called: output.map(({ name }) => name ?? null) };
-  },
-});
+const counterOf = (reseed: "guard" | "replace") =>
+  defineEnvironment({
+    name: "counter",
+    reseed,
+    state: z.object({ count: z.number().default(0) }),
+    task: z.looseObject({ goal: z.number() }),
+    tools: {
+      add: tool({
+        description: "Add.",
+        input: z.object({ by: z.number() }),
+        run: ({ state }, { by }) => ({ count: (state.count += by) }),
+      }),
+      read: tool({ description: "Read.", run: ({ state }) => state.count }),
+    },
+    verify: ({ state, task, response }) => {
+      const { output = [] } = (response ?? {}) as { output?: { name?: string }[] };
+      return { reward: Number(state.count === task.goal), called: output.map(({ name }) => name ?? null) };
+    },
+  });
+const counter = counterOf("guard");
 
 interface Address {
   server_name: string;
@@ -67,6 +70,25 @@ describe("the answer of a seed", () => {
     const refused = await post(replica, "/seed_session", { goal: 5 }, { "holdfast-tools": "a.b" });
     expect(refused).toMatchObject({ status: 400, json: { error: { code: "invalid_option" } } });
   });
+});
+
+test("the cookie of a seed allows the tools of the seed, over both protocols, and a later seed cannot add others", async () => {
+  const replica = replicaOf(counterOf("replace"));
+  const only = { "holdfast-tools": "read" };
+  const seeded = await post(replica, "/seed_session", row({ goal: 5 }), only);
+  const call = { method: "tools/call", params: { name: "add", arguments: { by: 1 } } };
+  const wider = { "holdfast-tools": "read,add", cookie: seeded.cookie };
+  const again = await post(replica, "/seed_session", row({ goal: 5 }), wider);
+  for (const { cookie, json } of [seeded, again]) {
+    const refused = await post(replica, "/add", { by: 1 }, { cookie });
+    expect(refused).toMatchObject({ status: 404, json: { error: { code: "unknown_tool" } } });
+    expect(await post(replica, "/read", {}, { cookie: refused.cookie })).toMatchObject({ status: 200, json: 0 });
+    for (const headers of [{ cookie: refused.cookie }, (json.mcp as Address).headers]) {
+      expect((await ask(replica, { ...call, headers })).json).toMatchObject({ result: { isError: true } });
+    }
+  }
+  const verified = await post(replica, "/verify", { ...row({ goal: 5 }), response: {} }, { cookie: again.cookie });
+  expect(verified).toMatchObject({ status: 200, json: { session_id: seeded.json.session_id } });
 });
 
 test("an agent of the gym protocol keeps its session when its model makes up a tool called mcp", async () => {

@@ -33,6 +33,8 @@ const header = "x-nemo-gym-session-token";
 const boundMark = "mcp.";
 const ownMark = "own.";
 const newMark = "new.";
+/** The mark of a gym cookie whose seed allows only some tools: they follow the session. */
+export const limitedMark = "gym.";
 
 /** Matches the paths of this protocol, relative to the mount. */
 const pathPattern = /^(?:\/s\/([^/]+))?\/mcp\/?$/;
@@ -50,6 +52,10 @@ export function parseToolNames(given: readonly string[] | string | undefined): r
   throw invalidOption(`${JSON.stringify(ellipsis(wrong, 100))} is not a valid name of a tool`);
 }
 
+/** Returns the refusal of a tool that is not on a session's list. */
+export const refusalOf = (tool: string, tools: readonly string[]): string =>
+  `the tool "${tool}" is not allowed in this session; the allowed tools are: ${tools.join(", ")}`;
+
 /** Issues and reads the tokens that bind MCP clients to one environment's sessions. */
 export function createBindings(environment: string, tokens: Tokens) {
   const cookie = `holdfast_${environment.replaceAll("-", "_")}`;
@@ -58,11 +64,11 @@ export function createBindings(environment: string, tokens: Tokens) {
     const value = tokens.check(token);
     if (value === undefined) return undefined;
     if (value.startsWith(ownMark)) return { session: value.slice(ownMark.length), isOwn: true, tools: undefined };
-    if (!value.startsWith(boundMark)) {
+    if (!value.startsWith(boundMark) && !value.startsWith(limitedMark)) {
       const session = value.startsWith(newMark) ? value.slice(newMark.length) : value;
       return { session, isOwn: false, tools: undefined };
     }
-    const [session = "", ...tools] = value.slice(boundMark.length).split(".");
+    const [session = "", ...tools] = value.split(".").slice(1);
     return { session, isOwn: false, tools: tools.length > 0 ? tools[0]?.split(",") : undefined };
   }
 
