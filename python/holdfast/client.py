@@ -120,7 +120,7 @@ class Client:
             pause.wait()
 
     def cancel(self, request: str) -> Row:
-        """Cancels rollouts; finished rows stay. Deletes the rows of a request that has ended."""
+        """Cancels rollouts. Finished rows stay."""
         return self.request("DELETE", f"/v1/rollouts/{_quote(request)}")
 
     def _rollout_events(self, request: str, settings: Row, last: int, begin: bool) -> Iterator[Row]:

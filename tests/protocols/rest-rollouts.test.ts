@@ -108,7 +108,10 @@ test("a request is streamed, continued, listed and deleted, and the document des
   const listed = await client("GET", "/v1/rollouts");
   const info = { request: "r1", state: "ended", opened: expect.any(Number) as number, done: 6, failed: 2 };
   expect(listed.body).toEqual({ requests: [info], next: null });
-  expect((await client("DELETE", "/v1/rollouts/r1")).body).toEqual({ cancelled: false, deleted: true });
+  // A cancellation that comes too late deletes nothing.
+  expect((await client("DELETE", "/v1/rollouts/r1")).body).toEqual({ cancelled: false });
+  expect((await client("GET", "/v1/rollouts")).body).toEqual({ requests: [info], next: null });
+  expect((await client("DELETE", "/v1/rollouts/r1?delete=true")).body).toEqual({ cancelled: false, deleted: true });
   expect((await client("GET", "/v1/rollouts")).body).toEqual({ requests: [], next: null });
   expect((await client("DELETE", "/v1/rollouts/r1")).status).toBe(404);
   const { body: document } = await client("GET", "/openapi.json");

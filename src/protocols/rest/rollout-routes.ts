@@ -113,9 +113,10 @@ export const rolloutRoutes = {
     method: "DELETE",
     path: request,
     summary: "Cancel a request, or delete an ended one",
-    description:
-      "Running episodes are stopped, and the stream ends. Rows that have ended stay readable. A request that has ended is " +
-      "deleted with its rows.",
+    description: "Running episodes are stopped, and the stream ends. Rows that have ended stay readable.",
+    query: object({
+      delete: { type: "boolean", description: "delete the request and its rows, if it has ended" },
+    }),
     reply: "Cancelled",
     errors: ["not_found"],
   },
@@ -138,8 +139,10 @@ export function rolloutHandlers(requests: RolloutRequests): Handlers<typeof roll
       const { items, more } = await takeFirst(requests.list(after), limit);
       return ok({ requests: items, next: more ? (items.at(-1)?.request ?? null) : null });
     },
-    cancelRollouts: async ({ id }) =>
-      ok((await requests.cancel(id)) ? { cancelled: true } : { cancelled: false, deleted: await requests.delete(id) }),
+    cancelRollouts: async ({ id, query }) => {
+      if (query.delete) return ok({ cancelled: false, deleted: await requests.delete(id) });
+      return ok({ cancelled: await requests.cancel(id) });
+    },
   };
 }
 
