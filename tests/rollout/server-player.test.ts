@@ -154,7 +154,7 @@ test("ONCE: a call that may have reached a third-party server is not sent again:
   const model = scriptedModel([{ calls: [add(3)] }, "Done."]);
   await cutInCall(url, sessions, model, cut);
   const played = await playerOn(url, model, sessions)(rolloutOf(), never);
-  expect(failureIn(played)).toMatchObject({ kind: "tool", reason: expect.stringContaining("twice") as string });
+  expect(failureIn(played)).toMatchObject({ kind: "tool", reason: expect.stringContaining("a second time") as string });
   expect(played.fields).not.toHaveProperty("reward");
   expect(requests.length).toBe(2);
 });
