@@ -1,19 +1,13 @@
 // Shared by commands that listen: the token they need, and how a signal ends them.
 import { randomBytes } from "node:crypto";
-import { isIP } from "node:net";
 import { invalidOption } from "../core/errors.ts";
+import { isLoopback } from "../io/loopback.ts";
 import { stopOnSignals } from "../io/stop-on-signals.ts";
 import type { Serving } from "../server/serve.ts";
 
 /** Returns the given token. If there is none, returns a new one if other machines can connect. */
 export function tokenFor(host: string, token: string | undefined): string | undefined {
   return token ?? (isLoopback(host) ? undefined : randomBytes(24).toString("base64url"));
-}
-
-function isLoopback(host: string): boolean {
-  if (host === "localhost") return true;
-  const kind = isIP(host);
-  return kind === 4 ? host.startsWith("127.") : kind === 6 && host === "::1";
 }
 
 /** Explains why a server cannot listen. Other errors are returned unchanged. */

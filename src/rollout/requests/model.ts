@@ -1,7 +1,7 @@
 // createRequestedModels(): the model for a request. The client chooses its URL, so only allowed servers are asked.
-import { isIP } from "node:net";
 import { invalidOption } from "../../core/errors.ts";
 import type { Model } from "../../core/model.ts";
+import { isLoopback } from "../../io/loopback.ts";
 import type { RequestedModel } from "./request.ts";
 
 /** Models that run in this process. */
@@ -42,12 +42,6 @@ function parseUrl(text: string, name: string): URL {
   throw invalidOption(
     `${name} must be a URL such as http://127.0.0.1:8000/v1, not ${JSON.stringify(text.slice(0, 100))}`,
   );
-}
-
-/** Returns whether a name always leads to this machine. */
-function isLoopback(hostname: string): boolean {
-  if (hostname === "localhost" || hostname === "[::1]") return true;
-  return isIP(hostname) === 4 && hostname.startsWith("127.");
 }
 
 /** Returns whether a URL equals the other one, or is below its path. */
