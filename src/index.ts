@@ -50,6 +50,7 @@ export type {
 } from "./core/store.ts";
 export type {
   Answer,
+  AskModelOptions,
   CallArguments,
   CallOptions,
   ConversationFork,
@@ -57,6 +58,7 @@ export type {
   Episodes,
   ForkOptions,
   ListFilter,
+  ModelAnswer,
   OpenConversation,
   OpenOptions,
   OpenSession,
@@ -104,6 +106,7 @@ export type {
   ToolSchema,
   Usage,
 } from "./core/model.ts";
+export type { ModelExchange, ModelLimits } from "./core/model-exchange.ts";
 export type { AnyObject, Input, Output, Schema } from "./core/schema.ts";
 export { defineEnvironment, type EnvironmentOptions } from "./environment/define-environment.ts";
 export { tool } from "./environment/tool.ts";
@@ -121,6 +124,7 @@ export {
   type AgentOptions,
   type CompositionOptions,
 } from "./agent/define-agent.ts";
+export type { ClientResult } from "./agent/client-tools.ts";
 export { environmentTools, type EnvironmentToolsOptions } from "./agent/environment-tools.ts";
 export { mcpTools, type McpTools, type McpToolsOptions } from "./agent/mcp-tools.ts";
 export { gymTools, type GymToolsOptions } from "./rollout/gym-tools.ts";

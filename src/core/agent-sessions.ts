@@ -11,23 +11,27 @@ export interface EnterOptions {
   digest?: string | undefined;
   /** Continues the open turn. There is no new message. */
   isContinuing?: boolean | undefined;
+  /** Ids of the calls whose results the run brings. They must be the calls that the turn waits for. */
+  results?: readonly string[] | undefined;
   /**
-   * If a different run holds the session: wait for it (the default), or fail with `session_busy`. A retry of that run's
-   * own request always waits. "take" continues a turn of a different process immediately; the caller knows that the
-   * process is gone.
+   * If another run holds the session: wait for it (the default), or fail with `session_busy`. A retry of that run's own
+   * request always waits. "take" continues a turn of another process immediately; the caller knows that the process is
+   * gone.
    */
   busy?: "wait" | "refuse" | "take" | undefined;
+  /** The newest version that the caller has read. If another request began or undid a turn since, the run is refused. */
+  seen?: number | undefined;
   /** No other process uses the store, so the run does not need a lease. */
   isAlone?: boolean | undefined;
 }
 
-/** A finished turn, read from the log. */
+/** A finished turn, read from the log. If it waited for the client, the part that one request ran. */
 export interface RecordedTurn {
   session: string;
   invocation: string;
   events: NumberedEvent[];
-  /** "abandoned": a new message arrived before the turn ended. */
-  outcome: AgentOutcome | "abandoned";
+  /** "abandoned": a new message arrived before the turn ended. "waiting": the client sends results. */
+  outcome: AgentOutcome | "abandoned" | "waiting";
 }
 
 /** An event that is not committed yet. */
@@ -37,10 +41,7 @@ export type NewAgentEvent = Uncommitted<AgentEvent | EventOf<"turn.taken" | "tur
 /** Names the other session that changed a key, if one did. */
 export type ChangedBy = (key: string) => string | undefined;
 
-/**
- * The result of a step, computed on the state at the commit: its change, and the event fields that depend on that
- * state.
- */
+/** The result of a step on the state at the commit: its change, and the event fields that depend on the state. */
 export interface StepChange {
   delta: Delta;
   fields?: { [field: string]: unknown };
@@ -51,10 +52,12 @@ export interface Entered {
   readonly session: string;
   /** The open turn that this run continues; undefined if the run starts a new turn. */
   readonly continued: OpenTurn | undefined;
+  /** The run brings results for the turn that it continues, and must commit them first. */
+  readonly isAnswering: boolean;
   readonly user: string;
   /** The state after the newest commit, including shared keys. Read-only. */
   readonly state: AgentState;
-  /** The speaker and the open turn after the newest commit. */
+  /** The current agent and the open turn after the newest commit. */
   readonly conversation: Conversation;
   /** The seed of the session's random numbers. */
   readonly seed: number;
@@ -79,10 +82,10 @@ export interface Entered {
   /** The lease by which the run holds its turn. It is stored in the event that starts the turn or takes it over. */
   readonly lease: Lease | undefined;
   /**
-   * Called before a side effect. Returns undefined if the newest commit proves that the run still holds the turn;
-   * otherwise commits such a proof. Throws `turn_lost` if a different process took the turn over.
+   * Called before a side effect. Makes sure that the run still holds the turn, if necessary with a commit. Throws
+   * `turn_lost` if another process took the turn over.
    */
   assertHeld(): Promise<void> | undefined;
   /** Ends the run. An unfinished turn is released, so that other processes can continue it. */
-  leave(): Promise<void>;
+  leave(isWaiting?: boolean): Promise<void>;
 }

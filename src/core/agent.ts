@@ -28,7 +28,7 @@ export type ReadonlyAgentContext = Omit<AgentContext, "state" | "update"> & {
   readonly state: DeepReadonly<AgentState>;
 };
 
-/** An agent's message: a text, or items. */
+/** An agent's message: a string, or items. */
 export type Said = string | Item[];
 
 /** A tool call from the model. */
@@ -38,7 +38,7 @@ export interface CallOfTool {
   input: Json;
 }
 
-/** One callback or several. The first one that returns a value decides. */
+/** One callback or several. The first value other than `undefined` is used, and the later callbacks do not run. */
 type OneOrMore<F> = F | F[];
 type Maybe<T> = T | undefined | void | Promise<T | undefined | void>;
 
@@ -50,7 +50,7 @@ export interface Callbacks {
   beforeAgent?: OneOrMore<(context: AgentContext) => Maybe<Said>>;
   /** A returned value is added after the agent's messages. */
   afterAgent?: OneOrMore<(context: AgentContext) => Maybe<Said>>;
-  /** May change the request. A returned value becomes the answer, and the model is not asked. */
+  /** May change the request. A returned value becomes the answer, and the model is not called. */
   beforeModel?: OneOrMore<(context: AgentContext, request: ModelRequest) => Maybe<Said | ModelResponse>>;
   /** A returned value replaces the answer. Runs once, on the complete answer, even when streaming. */
   afterModel?: OneOrMore<(context: AgentContext, response: ModelResponse) => Maybe<Said | ModelResponse>>;
@@ -58,11 +58,11 @@ export interface Callbacks {
   beforeTool?: OneOrMore<(context: AgentContext, call: CallOfTool) => Maybe<Json>>;
   /** A returned value replaces the result. */
   afterTool?: OneOrMore<(context: AgentContext, call: CallOfTool & { output: Json }) => Maybe<Json>>;
-  /** A returned value becomes the answer in place of the error. */
+  /** A returned value becomes the answer instead of the error. */
   onModelError?: OneOrMore<
     (context: AgentContext, error: HoldfastError, request: ModelRequest) => Maybe<Said | ModelResponse>
   >;
-  /** A returned value becomes the result in place of the error, which the model would otherwise read. */
+  /** A returned value becomes the result instead of the error, which the model would otherwise read. */
   onToolError?: OneOrMore<(context: AgentContext, error: HoldfastError, call: CallOfTool) => Maybe<Json>>;
 }
 
@@ -109,6 +109,8 @@ export interface ModelAgent extends AnyAgent {
   readonly model: Model;
   readonly tools: ReadonlyMap<string, ToolDefinition | Agent>;
   readonly toolsets: readonly Toolset[];
+  /** Tools that the client runs. */
+  readonly clientTools: readonly ToolSchema[];
   /** Agents that it can transfer the conversation to. */
   readonly agents: readonly Agent[];
   /** The state key that stores its last text. */
@@ -116,7 +118,7 @@ export interface ModelAgent extends AnyAgent {
   readonly limits: AgentLimits;
 }
 
-/** Agents that run in sequence, in a loop, or in parallel. */
+/** An agent that runs other agents in sequence, in a loop, or in parallel. */
 export interface Composition extends AnyAgent {
   readonly kind: "sequence" | "loop" | "parallel";
   readonly agents: readonly Agent[];
@@ -143,7 +145,9 @@ export function agentSchema(name: string, { description, name: agent }: Agent): 
     description: description || `Asks the agent ${agent}.`,
     parameters: {
       type: "object",
-      properties: { request: { type: "string", description: "what it should do, with all that it has to know" } },
+      properties: {
+        request: { type: "string", description: "what it should do, with all that it has to know" },
+      },
       required: ["request"],
       additionalProperties: false,
     },

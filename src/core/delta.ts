@@ -13,10 +13,8 @@ export type Delta = Operation[];
 /** Objects that nothing else references. */
 export type Owned = Pick<Set<object>, "has" | "add"> | WeakSet<object>;
 
-/** Returns the top-level key of a path. */
 export const topKey = (path: string): string => unescapeKey(path.split("/", 2)[1] ?? "");
 
-/** Returns the delta that replaces the whole state. */
 export function replaceState(state: Json): Delta {
   return [{ op: "replace", path: "", value: state }];
 }
@@ -36,8 +34,13 @@ export function applyDelta(state: Json, delta: Delta, owned?: Owned): Json {
       root = operation.value;
       continue;
     }
-    const keys = operation.path.split("/");
     root = own(root, owned);
+    // Fast path: most changes are to top-level keys.
+    if (operation.path.lastIndexOf("/") === 0) {
+      change(root, unescapeKey(operation.path.slice(1)), operation);
+      continue;
+    }
+    const keys = operation.path.split("/");
     let parent: Json = root;
     for (let depth = 1; depth < keys.length - 1; depth++) {
       const key = unescapeKey(keys[depth] as string);
@@ -90,7 +93,10 @@ function change(parent: Json, key: string, operation: Operation): void {
 }
 
 function misfit(operation: Operation): HoldfastError {
-  return new HoldfastError("store_corrupt", `a stored delta does not fit the state: ${operation.op} ${operation.path}`);
+  return new HoldfastError(
+    "store_corrupt",
+    `a stored change cannot be applied to the state: ${operation.op} ${operation.path}`,
+  );
 }
 
 /** Returns the state after a delta and leaves the original state unchanged. */

@@ -8,7 +8,7 @@ export type Container = { [key: string]: Json } | Json[];
 export interface Changes {
   /** The original object or array, unchanged. */
   readonly base: Container;
-  /** Its draft, with the changes. */
+  /** The draft of that object or array, with the changes. */
   readonly proxy: object;
   /** Assigned and deleted (`gone`) keys. */
   changes: Map<string, unknown> | undefined;
@@ -74,9 +74,7 @@ function isSame(node: Changes, key: string, value: unknown): boolean {
   return isContainer(before) ? isContainer(value) && nodeBehind(value)?.base === before : before === value;
 }
 
-/**
- * Adds the operations for an array whose elements moved. Equal elements at both ends are kept; the middle is replaced.
- */
+/** Adds the operations for an array whose elements moved. Equal elements at both ends stay; the middle is replaced. */
 function collectMoved(node: Changes, copy: unknown[], path: string, delta: Delta): void {
   const base = node.base as Json[];
   const same = (value: unknown, index: number): boolean =>
@@ -102,13 +100,10 @@ function collectMoved(node: Changes, copy: unknown[], path: string, delta: Delta
   });
 }
 
-// Kept outside the operation, because a log holds plain JSON Patch.
+// This mark is not part of the operation, because a log holds plain JSON Patch.
 const rewrites = new WeakSet<Operation>();
 
-/**
- * Returns whether an operation replaces a whole array only because that is shorter. The code itself changed single
- * elements.
- */
+/** Returns whether an operation replaces a whole array only because that is shorter than the single changes. */
 export function isRewrite(operation: Operation): boolean {
   return rewrites.has(operation);
 }

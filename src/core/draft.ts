@@ -1,5 +1,4 @@
-// A draft looks like the state, accepts plain assignments, and turns them into a delta. The state itself does not
-// change.
+// A draft looks like the state, accepts normal assignments, and turns them into a delta. The state stays the same.
 //
 // A draft stores changes separately and does not copy the objects on the path to them. So changing one field costs the
 // same in a state of one kilobyte and of five megabytes, however wide its objects are.
@@ -8,13 +7,13 @@ import { behind, collect, gone, isContainer, nodeBehind, type Changes, type Cont
 import type { Json } from "./json.ts";
 
 export interface Draft<State> {
-  /** The object for plain code to read and assign to. */
+  /** The object that handlers read and assign to. */
   state: State;
   /** Returns a copy of the changes so far. If the code changes its own objects later, the copy is not affected. */
   delta(): Delta;
   /** Returns whether a top-level key, or a value below it, was assigned or removed. */
   isChanged(key: string): boolean;
-  /** Refuses every later change with this reason. Otherwise a late assignment would look as if it were stored. */
+  /** Refuses every later change with this reason. Otherwise a late assignment would be lost silently. */
   close(reason: string): void;
 }
 
@@ -54,7 +53,7 @@ const inspect = Symbol.for("nodejs.util.inspect.custom");
 class Node implements Changes {
   readonly base: Container;
   readonly parent: Node | undefined;
-  /** Its key in its parent when it was first read. */
+  /** The object's key in its parent, when it was first read. */
   readonly key: string;
   readonly lock: Lock;
   readonly proxy: object;
@@ -110,7 +109,7 @@ function draftChild(node: Node, key: string, value: Container): object {
   return child.proxy;
 }
 
-/** Called before every change. Refuses it if the state is read-only; otherwise marks the parents as dirty. */
+/** Called before every change. Refuses the change if the state is read-only; otherwise marks the parents as changed. */
 function touch(node: Node): void {
   if (node.lock.reason !== undefined) throw new TypeError(node.lock.reason);
   for (let child = node; child.parent; child = child.parent) {
@@ -269,7 +268,6 @@ const arrayTraps: ProxyHandler<Node[]> = {
   getPrototypeOf: () => Array.prototype,
 };
 
-/** Returns the index that a key names, or -1. */
 function toIndex(key: string | symbol): number {
   if (typeof key === "symbol") return -1;
   const index = Number(key);
@@ -350,8 +348,8 @@ function toDraft(node: Node, value: unknown): unknown {
 function move(node: Node, method: Mover, args: unknown[]): unknown {
   const copy = elements(node);
   for (const value of args) if (isContainer(value)) node.fresh?.add(value);
-  // Code must see only drafts, both in the elements compared here and in the elements removed below. After copyWithin,
-  // an element is in two places and must be the same object in both.
+  // The author's code must see only drafts: `sort` passes elements to its compare function, and the elements that
+  // `splice` removes are returned. After `copyWithin`, an element is in two places and must be the same draft in both.
   if (method === "sort" || method === "copyWithin") {
     for (let index = 0; index < copy.length; index++) if (index in copy) drafted(node, index);
   }

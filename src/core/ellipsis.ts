@@ -1,6 +1,6 @@
 // Shortens texts and values for messages.
 
-/** Returns the first `length` characters of a text, with "…" in place of the rest. */
+/** Returns the first `length` characters of a text, with "…" instead of the rest. */
 export const ellipsis = (text: string, length: number): string =>
   text.length > length ? `${text.slice(0, length)}…` : text;
 

@@ -52,7 +52,7 @@ export interface ToolAgent {
   readonly invocation: string;
   /** Ends the agent's run with this result. Compositions around the agent end too, up to the nearest loop. */
   escalate(): void;
-  /** Transfers the conversation to a different agent of the same family, starting now. */
+  /** Transfers the conversation to another agent of the same family, starting now. */
   transfer(to: string): void;
 }
 
@@ -81,10 +81,12 @@ export type Tool<State, Task, ToolInput, ToolOutput> = (
   input: ToolInput,
 ) => ToolOutput;
 
-/** A tool as `session/` sees it. */
+/** The definition of a tool, as the engine in `session/` uses it. */
 export interface ToolDefinition {
   description: string;
   input: Schema | undefined;
+  /** Schema of the result. `run` has checked it. */
+  output?: Schema | undefined;
   kind: "state" | "concurrent" | "external";
   timeout: number | undefined;
   run(context: unknown, input: unknown): unknown;
@@ -114,7 +116,7 @@ export interface Environment<State = unknown, Task = unknown, Tools = unknown> {
   readonly unseeded: "guard" | "defaults" | "reject";
   /** Whether seeding a seeded session replaces its state or fails. With "guard", the protocol decides. */
   readonly reseed: "guard" | "replace" | "reject";
-  /** The reward for the best known play. */
+  /** The best known reward. */
   readonly bestReward: number;
   /** Whether to refuse a call that makes the state invalid. By default, only small states are checked. */
   readonly checkState?: boolean;
@@ -122,7 +124,7 @@ export interface Environment<State = unknown, Task = unknown, Tools = unknown> {
   readonly definitions: ReadonlyMap<string, ToolDefinition>;
   readonly seed: ((context: SeedContext<unknown>) => unknown) | undefined;
   readonly verify: ((context: VerifyContext<unknown, unknown>) => unknown) | undefined;
-  /** For types only. */
+  /** Exists only for type inference. */
   readonly types?: { state: State; task: Task };
 }
 

@@ -1,6 +1,6 @@
 // The only error class, and the table of its codes. How errors are handled:
 // 1. Code that knows the cause throws a HoldfastError with a code from the table.
-// 2. `boundary` adds a code to errors from foreign code.
+// 2. `boundary` adds a code to errors from other code.
 // 3. A tool that throws does not fail the request: the caller gets an answer with `ok: false`. `refuse` creates such an
 // error.
 // 4. A server turns the code into an HTTP status. An error without a code becomes `internal`, without its message.
@@ -19,12 +19,12 @@ export const errorTable = {
   unknown_tool: { status: 404, meaning: "the environment has no tool with this name" },
   tool_failed: {
     status: 422,
-    meaning: "the tool refused the call or threw an error; its message is passed on, the state is unchanged",
+    meaning: "the tool refused the call or threw an error; the message is the tool's own, and the state is unchanged",
   },
   state_invalid: {
     status: 422,
     meaning:
-      "the tool wrote a state that its schema refuses; the state is unchanged, and the event says where it is invalid",
+      "the tool wrote a state that does not match the state schema; the state is unchanged, and the event says where it is invalid",
   },
   tool_timeout: { status: 408, meaning: "the tool did not return in time; the state is unchanged" },
   outcome_unknown: {
@@ -33,35 +33,60 @@ export const errorTable = {
   },
   session_not_found: { status: 404, meaning: "this environment has no session with this id" },
   session_exists: { status: 409, meaning: "a session with this id exists already" },
-  session_closed: { status: 410, meaning: "the session was closed, or ended by idle time, age or capacity" },
+  session_closed: {
+    status: 410,
+    meaning: "the session was closed, or a limit on idle time, age or open sessions ended it",
+  },
   session_unseeded: { status: 409, meaning: "the session must be seeded before the first call" },
-  episode_in_flight: { status: 409, meaning: "the session has an episode that a seed must not replace" },
+  episode_in_flight: {
+    status: 409,
+    meaning: "the session already has a running episode, and a new seed must not replace it",
+  },
   session_crowded: {
     status: 429,
-    meaning: "too many calls of the session are waiting; retry after some are answered",
+    meaning: "too many calls are waiting on this session; retry after some are answered",
   },
   version_not_found: { status: 404, meaning: "the session's log does not have this version" },
-  version_conflict: { status: 409, meaning: "other writers committed first too many times in a row; retry" },
+  version_conflict: { status: 409, meaning: "other writers changed the session first; read it again and retry" },
   call_conflict: { status: 409, meaning: "the call id was used before with another tool or other arguments" },
   call_undone: { status: 409, meaning: "a rewind undid the call with this id; use a new call id" },
   call_in_progress: { status: 409, meaning: "the call with this id is running elsewhere; retry later" },
+  call_not_open: {
+    status: 409,
+    meaning: "a result is for a call that the turn does not wait for: it is unknown, or has a result already",
+  },
+  results_missing: {
+    status: 409,
+    meaning: "the turn waits for results of the client's tools; send a result for each call, or cancel the turn",
+  },
   call_cancelled: { status: 408, meaning: "the caller cancelled the call; nothing was changed" },
   episode_ended: {
     status: 409,
     meaning: "the session was seeded again while the call was running; nothing was changed",
   },
+  episode_over: {
+    status: 409,
+    meaning: "the episode was verified, so it gets no second verdict and no more model answers; start a new episode",
+  },
+  limit_reached: {
+    status: 400,
+    meaning: "the episode has used up its model calls, tokens, seconds or cost; no model was asked",
+  },
   seed_failed: {
     status: 500,
-    meaning: "the environment's seed threw an error, or returned a state that its schema refuses",
+    meaning: "the environment's seed threw an error, or returned a state that does not match the state schema",
   },
   verify_failed: { status: 500, meaning: "the environment's verify threw an error, or did not return a finite reward" },
   invalid_environment: { status: 500, meaning: "the definition of an environment is wrong; the message says where" },
   cannot_load: { status: 400, meaning: "the environment or agent could not be loaded; the message says why" },
-  engine_stopped: { status: 503, meaning: "the engine was stopped; another one can continue with the same store" },
+  engine_stopped: {
+    status: 503,
+    meaning: "this process has stopped its sessions; another process can continue with the same store",
+  },
   store_closed: { status: 503, meaning: "the store was closed" },
-  store_busy: { status: 503, meaning: "the store did not answer in time, or another process holds it; retry" },
+  store_busy: { status: 503, meaning: "the store did not answer in time, or another process has locked it; retry" },
   store_full: { status: 507, meaning: "the store is full; nothing was written" },
-  store_failed: { status: 503, meaning: "the store failed; retry the call under the same call id" },
+  store_failed: { status: 503, meaning: "the store failed; retry the call with the same call id" },
   store_corrupt: { status: 500, meaning: "data in the store cannot be read; it was left unchanged" },
   store_newer: { status: 500, meaning: "a newer version of Holdfast wrote the store; it was left unchanged" },
   state_conflict: {
@@ -70,37 +95,38 @@ export const errorTable = {
   },
   session_busy: {
     status: 409,
-    meaning: "an agent is running on the session, here or in another process; nothing was started, retry later",
+    meaning: "an agent is already running on the session, in this or another process; nothing was started, retry later",
   },
   turn_lost: {
     status: 409,
-    meaning: "another process took over the turn while this run was silent; the same call id returns its outcome",
+    meaning:
+      "another process took over the turn because this one stopped responding; the same call id returns the outcome",
   },
   run_cancelled: {
     status: 408,
     meaning: "the caller cancelled the run; committed steps stay, and the next run can continue from there",
   },
   nothing_to_continue: { status: 409, meaning: "the session has no interrupted turn" },
-  missing_state: { status: 422, meaning: "an instruction names a key that the state does not have" },
+  missing_state: { status: 422, meaning: "an instruction uses a key that the state does not have" },
   invalid_agent: { status: 500, meaning: "the definition of an agent is wrong; the message says where" },
   callback_failed: {
     status: 500,
-    meaning: "a callback of an agent threw an error; the writes of the step were dropped",
+    meaning: "an agent's callback threw an error; the state changes of this step were discarded",
   },
   model_failed: {
     status: 502,
-    meaning: "the model's server could not be reached, failed, or sent an unreadable answer, also after retries",
+    meaning: "the model's server could not be reached, failed, or sent an invalid answer, even after retries",
   },
-  model_refused: { status: 502, meaning: "the model's server refused the request; its reason is passed on" },
-  model_timeout: { status: 504, meaning: "the model did not answer in time, also after retries" },
+  model_refused: { status: 502, meaning: "the model's server refused the request; the message has its reason" },
+  model_timeout: { status: 504, meaning: "the model did not answer in time, even after retries" },
   model_cancelled: { status: 408, meaning: "the caller cancelled the request to the model" },
   model_exhausted: { status: 422, meaning: "a scripted or recorded model has no answer to the request" },
   server_failed: {
     status: 502,
-    meaning: "a server of the gym protocol could not be reached, failed, or sent a late or too large answer",
+    meaning: "a server could not be reached, failed, answered too late, or sent an answer that is invalid or too large",
   },
   missing_dependency: { status: 500, meaning: "an optional package is not installed; the message says which" },
-  not_found: { status: 404, meaning: "no route matches that path" },
+  not_found: { status: 404, meaning: "no route matches the path of the request, or there is no such split or task" },
   method_not_allowed: {
     status: 405,
     meaning: "the path does not support this method; the `Allow` header lists the supported ones",
@@ -113,25 +139,29 @@ export const errorTable = {
   unauthorized: { status: 401, meaning: "the path requires a bearer token, and the request has none or a wrong one" },
   not_local: {
     status: 403,
-    meaning: "a server without a token was reached by a name that is not this machine's",
+    meaning:
+      "a server without a token accepts requests only for localhost or an IP address, and the request named another host",
   },
   foreign_origin: {
     status: 403,
-    meaning:
-      "the request comes from a page of another site, and the server does not allow that site (`--allow-origin`)",
+    meaning: "the request comes from a web page of a site that the server does not allow (`--allow-origin`)",
+  },
+  foreign_user: {
+    status: 403,
+    meaning: "the request's token is for one user, and the request names another user or affects other users",
   },
   request_timeout: { status: 408, meaning: "the request did not arrive in time; nothing was changed" },
   body_too_large: { status: 413, meaning: "the body is larger than the server accepts; nothing was changed" },
   unsupported_media_type: { status: 415, meaning: "the body is not plain JSON; nothing was changed" },
   headers_too_large: { status: 431, meaning: "the headers are larger than the server accepts; nothing was changed" },
-  internal: { status: 500, meaning: "an unexpected failure: a bug; the log of the server has more" },
+  internal: { status: 500, meaning: "an unexpected failure, which is a bug; the server's log has the details" },
   too_busy: {
     status: 503,
     meaning: "the server is handling its maximum number of requests; nothing was changed, retry",
   },
   server_stopping: {
     status: 503,
-    meaning: "the server is shutting down; another one can continue with the same store",
+    meaning: "the server is shutting down; another server can continue from the same store",
   },
 } as const satisfies Record<string, { status: number; meaning: string }>;
 
@@ -149,7 +179,7 @@ const forModels: ReadonlySet<string> = new Set<ErrorCode>([
   "state_invalid",
   "not_json",
   "state_conflict",
-  // A model used the same id for two calls in one answer.
+  // For a model that used the same id for two calls in one answer.
   "call_conflict",
 ]);
 
@@ -202,7 +232,7 @@ export function isHoldfastError(value: unknown): value is HoldfastError {
   return typeof value === "object" && value !== null && brand in value;
 }
 
-/** Returns undefined in place of an error with this code. */
+/** Returns undefined instead of an error with this code. */
 export function unlessCoded(code: ErrorCode): (thrown: unknown) => undefined {
   return (thrown) => {
     if (!isHoldfastError(thrown) || thrown.code !== code) throw thrown;
@@ -228,13 +258,13 @@ export function messageOf(thrown: unknown): string {
   return typeof thrown === "string" ? thrown : "something that is not an Error was thrown";
 }
 
-/** Adds a code to an error from foreign code. A refusal thrown outside a tool counts as an error too. */
+/** Adds a code to an error from an author's code or a library. A refusal outside a tool counts as an error too. */
 export function withCode(code: ErrorCode, what: string, cause: unknown): HoldfastError {
   if (isHoldfastError(cause) && !isRefusal(cause)) return cause;
   return new HoldfastError(code, `${what} failed: ${messageOf(cause)}`, { cause });
 }
 
-/** Runs foreign code and adds a code to its failure. */
+/** Runs an author's code or a library, and adds a code to its failure. */
 export async function boundary<T>(code: ErrorCode, what: string, run: () => T | Promise<T>): Promise<T> {
   try {
     return await run();

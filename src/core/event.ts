@@ -2,7 +2,8 @@
 import type { Delta } from "./delta.ts";
 import type { ErrorCode } from "./errors.ts";
 import type { Json } from "./json.ts";
-import type { Item, Usage } from "./model.ts";
+import type { FunctionCall, Item, ToolSchema, Usage } from "./model.ts";
+import type { ModelExchange } from "./model-exchange.ts";
 
 /** Why a session ended. */
 export type EndReason = "closed" | "idle" | "age" | "capacity";
@@ -13,7 +14,7 @@ export type Outcome =
 
 /** An error that an author's code threw. It is recorded for people; no model reads it. */
 export interface Thrown {
-  /** Its name and message, as in "TypeError: x is undefined". */
+  /** The error's name and message, as in "TypeError: x is undefined". */
   error: string;
   /** The author's function and line, as in "roll (environment.ts:12)". */
   place: string;
@@ -30,13 +31,13 @@ export type Verdict = { reward: number; [detail: string]: Json };
 /** The random numbers for an episode. */
 export interface Randomness {
   seed: number;
-  /** The number of calls that drew from it; the code calls it `draws`. The first version stored it under this name. */
+  /** The number of calls that drew random numbers. The name is that of the first version of Holdfast. */
   turn: number;
 }
 
 export type Labels = { [name: string]: Json };
 
-/** The owner of a turn, and how many milliseconds of silence allow others to take it over. */
+/** The owner of a turn. Another process may take the turn over after this many milliseconds without a commit. */
 export interface Lease {
   owner: string;
   lapsesAfter: number;
@@ -49,9 +50,16 @@ export interface OpenTurn {
   agent: string;
   /** The version of the turn's `invocation.began` event. */
   began: number;
+  /** The id of the request that the turn last answered: its message, or the client's newest results. */
   call?: string;
   /** The process that runs the turn. If there is none, any process may continue the turn. */
   lease?: Lease;
+  /** The version of the newest `client.answered` event. */
+  answered?: number;
+  /** Ids of the calls that the turn waits for. The client runs them and sends their results. */
+  waiting?: string[];
+  /** True if the turn failed or was cancelled while it waited. Then a new message may replace it. */
+  givenUp?: true;
 }
 
 interface EventBase {
@@ -62,7 +70,7 @@ interface EventBase {
 }
 
 interface Began {
-  /** The time that its handler saw, if it differs from `at`. */
+  /** The time that the event's handler saw, if it differs from `at`. */
   began?: number;
 }
 
@@ -72,9 +80,9 @@ interface Opened extends EventBase {
   environment: string;
   randomness: Randomness;
   labels?: Labels;
-  /** `at`: the time of the fork, if the event was copied from the parent. */
+  /** `at` is the time of the fork, if the event was copied from the parent. */
   parent?: { session: string; version: number; episode: number; task: Json | null; at?: number };
-  /** A conversation that keeps `user:` and `app:` keys to itself. */
+  /** A conversation that stores `user:` and `app:` keys in its own state and does not share them. */
   isolated?: true;
 }
 
@@ -123,6 +131,12 @@ interface Settled extends EventBase {
   thrown?: Thrown;
 }
 
+/** A harness asked a model: the request and its answer. The state does not change. */
+interface ModelCalled extends EventBase, Began, ModelExchange {
+  type: "model.called";
+  episode: number;
+}
+
 /** A verdict on the state at a version. */
 interface Verified extends EventBase {
   type: "session.verified";
@@ -134,7 +148,7 @@ interface Verified extends EventBase {
   task?: Json;
   /** Digest of the response and the task, for the event's key. */
   digest: string;
-  /** The question was refused, so verify did not run. The verdict has reward 0 and the reason. */
+  /** The request was refused, so verify did not run. The verdict has a reward of 0 and the reason. */
   refused?: true;
   verdict: Verdict;
 }
@@ -145,7 +159,7 @@ interface VerifyFailed extends EventBase {
   judged: number;
   /** The episode that the version belongs to, if it is not the current one. */
   episode?: number;
-  /** Digest of the question, as in `session.verified`. */
+  /** Digest of the request, as in `session.verified`. */
   digest: string;
   error: { code: ErrorCode; message: string };
   thrown: Thrown;
@@ -159,7 +173,7 @@ interface Rewound extends EventBase {
   task: Json | null;
   randomness: Randomness;
   labels?: Labels;
-  /** For a conversation: the speaker and the open turn at that version. Older versions did not write it. */
+  /** For a conversation: its agent and its open turn at that version. Absent in logs of older versions. */
   conversation?: { speaker?: string; turn?: OpenTurn };
 }
 
@@ -168,10 +182,12 @@ interface Closed extends EventBase {
   reason: EndReason;
 }
 
-/** A change to a conversation's state outside a turn. */
+/** A change to a conversation's state or labels outside a turn. */
 interface Updated extends EventBase {
   type: "session.updated";
   shared?: Delta;
+  /** The labels that changed. null removes a label. */
+  labels?: Labels;
   call?: string;
 }
 
@@ -188,19 +204,32 @@ interface InInvocation extends EventBase {
   shared?: Delta;
   /** Items added to the conversation. */
   items?: Item[];
-  /** JSON Pointers to replaced values that others changed at the same time. */
+  /** JSON Pointers to replaced values that other writers changed at the same time. */
   overwrote?: string[];
 }
 
-/** A message from the user. `agent` answers it. */
-interface InvocationBegan extends InInvocation {
-  type: "invocation.began";
-  agent: string;
+/** A request from the client. The process that holds `lease` answers it. */
+interface Requested extends InInvocation {
   items: Item[];
-  /** The turn's id. A retry with the same digest of message and state continues the turn or returns its result. */
+  /** The request's id. A retry with the same digest of message and state continues the turn or returns its result. */
   call?: string;
   digest?: string;
   lease?: Lease;
+  /** The tools that the client runs. They replace the tools of earlier requests. The turn waits when a model calls one. */
+  tools?: ToolSchema[];
+  /** Labels of the request, which the client can read later. */
+  labels?: Labels;
+}
+
+/** A message from the user. `agent` answers it. */
+interface InvocationBegan extends Requested {
+  type: "invocation.began";
+  agent: string;
+}
+
+/** The client's results of the calls that the turn waited for, followed by the messages sent with the results. */
+interface ClientAnswered extends Requested {
+  type: "client.answered";
 }
 
 /** A heartbeat from the turn's owner. */
@@ -220,8 +249,10 @@ interface TurnTaken extends InInvocation {
 /** The owner stopped before the end of the turn. Any process may continue it. */
 interface TurnReleased extends InInvocation {
   type: "turn.released";
-  owner: string;
-  reason: "cancelled" | "failed" | "stopped";
+  /** Absent if a waiting turn was cancelled: no process runs it. */
+  owner?: string;
+  /** "waiting": the turn waits for results from the client. */
+  reason: "cancelled" | "failed" | "stopped" | "waiting";
 }
 
 interface ByAgent extends InInvocation {
@@ -246,9 +277,9 @@ interface ModelAnswered extends ByAgent {
   usage?: Usage;
   /** The other fields of the server's answer. */
   response?: { [field: string]: Json };
-  /** The model's failure, if `onModelError` answered in its place. */
+  /** The model's failure, if `onModelError` provided the answer. */
   failure?: { code: ErrorCode; message: string };
-  /** The model's complete response, if `afterModel` changed it. */
+  /** The model's complete response as it was before `afterModel` changed it. */
   raw?: { [field: string]: Json };
 }
 
@@ -258,12 +289,17 @@ interface ToolsStarted extends ByAgent {
   calls: string[];
 }
 
-/** The results of all calls in one answer. */
+/**
+ * The results of all calls in one answer. If the client runs some of them, a first event has the other results, and a
+ * second event has the client's results.
+ */
 interface ToolsAnswered extends ByAgent {
   type: "tools.answered";
   items: Item[];
+  /** The calls whose results the client sends. */
+  waiting?: FunctionCall[];
   failed?: { call: string; code: ErrorCode; message: string }[];
-  /** Lines that tools logged. */
+  /** Log lines from tools. */
   log?: { call: string; lines: string[] }[];
   /** Errors thrown by tools and by the callbacks around them. */
   thrown?: (Thrown & { call: string })[];
@@ -271,7 +307,7 @@ interface ToolsAnswered extends ByAgent {
   refused?: { call: string; path: string; message: string }[];
   /** The agent that continues the conversation. */
   transfer?: string;
-  /** The loop around the agent ends. */
+  /** True if the surrounding loop ends. */
   escalate?: true;
 }
 
@@ -282,7 +318,7 @@ interface AgentEnded extends ByAgent {
   last?: true;
 }
 
-/** A step failed and left no other trace. */
+/** A step failed. Its changes were discarded. */
 interface AgentFailed extends ByAgent {
   type: "agent.failed";
   step: "beforeAgent" | "model" | "tools" | "afterAgent";
@@ -295,7 +331,14 @@ export type AgentOutcome =
   "answered" | "replaced" | "transferred" | "escalated" | "steps" | "tokens" | "seconds" | "empty";
 
 export type AgentEvent =
-  InvocationBegan | AgentBegan | ModelAnswered | ToolsStarted | ToolsAnswered | AgentEnded | AgentFailed;
+  | InvocationBegan
+  | ClientAnswered
+  | AgentBegan
+  | ModelAnswered
+  | ToolsStarted
+  | ToolsAnswered
+  | AgentEnded
+  | AgentFailed;
 
 export type Event =
   | Opened
@@ -303,6 +346,7 @@ export type Event =
   | Called
   | Claimed
   | Settled
+  | ModelCalled
   | Verified
   | VerifyFailed
   | Rewound
@@ -322,12 +366,14 @@ const logsWith: { readonly [Type in Event["type"]]: "all" | "episodes" | "conver
   "tool.called": "episodes",
   "tool.claimed": "episodes",
   "tool.settled": "episodes",
+  "model.called": "episodes",
   "session.verified": "episodes",
   "verify.failed": "episodes",
   "session.updated": "conversations",
   "session.rewound": "all",
   "session.closed": "all",
   "invocation.began": "conversations",
+  "client.answered": "conversations",
   "turn.taken": "conversations",
   "turn.renewed": "conversations",
   "turn.released": "conversations",
@@ -349,39 +395,6 @@ export const isEventOf = (kind: "episodes" | "conversations", type: Event["type"
 /** An event with its version in the log. */
 export type NumberedEvent = Event & { version: number };
 
-/** Returns whether an event only records a verify and changes nothing. */
-export const isOfVerify = ({ type }: Event): boolean => type === "session.verified" || type === "verify.failed";
-
-/**
- * Returns the key for an event that a log may contain only once. Call ids are unique per episode, because models
- * restart their numbering in each episode.
- */
-export function eventKey(event: Event): string | undefined {
-  switch (event.type) {
-    case "session.seeded":
-      return event.call === undefined ? undefined : seedKey(event.call);
-    case "tool.called":
-      return event.call === undefined ? undefined : callKey(event.episode, event.call);
-    case "tool.claimed":
-      return callKey(event.episode, event.call);
-    case "tool.settled":
-      return settledKey(event.episode, event.call);
-    case "session.verified":
-      return verifiedKey(event.judged, event.digest);
-    case "verify.failed":
-      return `failed ${verifiedKey(event.judged, event.digest)}`;
-    case "invocation.began":
-      return event.call === undefined ? undefined : turnKey(event.call);
-    case "session.updated":
-      return event.call === undefined ? undefined : updateKey(event.call);
-    default:
-      return undefined;
-  }
-}
-
-export const callKey = (episode: number, call: string): string => `call ${episode} ${call}`;
-export const settledKey = (episode: number, call: string): string => `settled ${episode} ${call}`;
-export const seedKey = (call: string): string => `seed ${call}`;
-export const turnKey = (call: string): string => `turn ${call}`;
-export const updateKey = (call: string): string => `update ${call}`;
-export const verifiedKey = (judged: number, digest: string): string => `verified ${judged} ${digest}`;
+/** Returns whether an event only records a verify or a model's answer, and changes no state. */
+export const isAside = ({ type }: Event): boolean =>
+  type === "session.verified" || type === "verify.failed" || type === "model.called";

@@ -1,4 +1,4 @@
-// sample(): a valid value for a JSON Schema, random or as plain as possible.
+// sample(): a valid value for a JSON Schema, random or as simple as possible.
 import { equalJson, setOwn, type Json } from "./json.ts";
 import {
   compilePattern,
@@ -14,7 +14,7 @@ import {
 import { patternMaker } from "./pattern-text.ts";
 import { between, chance, pick, randomStream, type Random } from "./random.ts";
 
-/** From this depth on, a value ends as soon as it can, without optional properties or items. */
+/** From this depth on, optional properties and items are omitted. */
 const shallow = 4;
 /** A schema that requires itself endlessly gets null at this depth. */
 const deepest = 40;
@@ -66,7 +66,7 @@ function valueFor(schema: JsonSchema, sampling: Sampling, depth: number): Json {
   }
 }
 
-/** One schema without references and alternatives, at least as strict as the input. */
+/** Returns one schema without references and alternatives. It is at least as strict as the input. */
 function resolved(schema: JsonSchema, sampling: Sampling, depth: number, hops = 0): JsonSchema {
   const { $ref: reference, allOf, anyOf, oneOf, ...plain } = schema;
   // References may be circular.
@@ -172,14 +172,17 @@ function numberFor(schema: JsonSchema, isWhole: boolean, random: Random): number
   const [above, below] = [bound("exclusiveMinimum", -Infinity), bound("exclusiveMaximum", Infinity)];
   const [least, greatest] = [Math.max(bound("minimum", -Infinity), above), Math.min(bound("maximum", Infinity), below)];
   const step = chooseStep(bound("multipleOf", 0), isWhole, greatest - least);
-  // From here on, all values are counted in steps.
-  const first = least === above ? Math.floor(least / step) + 1 : Math.ceil(least / step);
-  const last = greatest === below ? Math.ceil(greatest / step) - 1 : Math.floor(greatest / step);
-  if (last < first) return (least + greatest) / 2;
-  const usual = Math.max(Math.min(Math.round(1 / step), last), first);
   // Gives 0.3 rather than 0.30000000000000004.
   const inUnits = (steps: number): number =>
     Number.isInteger(step) ? steps * step : Number((steps * step).toPrecision(15));
+  // From here on, all values are counted in steps.
+  let first = least === above ? Math.floor(least / step) + 1 : Math.ceil(least / step);
+  let last = greatest === below ? Math.ceil(greatest / step) - 1 : Math.floor(greatest / step);
+  // The division rounds: 0.001 / 0.00001 is more than 100.
+  if (inUnits(first) <= above) first++;
+  if (inUnits(last) >= below) last--;
+  if (last < first) return (least + greatest) / 2;
+  const usual = Math.max(Math.min(Math.round(1 / step), last), first);
   if (random === plainest) return inUnits(usual);
   const reach = chance(random, 0.1) ? 2 ** 52 : Math.max(100, Math.round(100 / step));
   const [low, high] = [Math.max(first, usual - reach), Math.min(last, usual + reach)];
@@ -203,8 +206,7 @@ function textFor(schema: JsonSchema, random: Random): string {
   const least = Math.min(asNumber(schema["minLength"]) ?? 0, most.characters);
   const limit = asNumber(schema["maxLength"]) ?? Infinity;
   const patterns = ([schema["pattern"] ?? []].flat() as Json[]).filter((one) => typeof one === "string");
-  // Concatenated texts match all patterns if the one anchored at the start comes first and the one anchored at the end
-  // last.
+  // Joined texts match all patterns if the one anchored at the start comes first and the one at the end last.
   const order = (pattern: string): number => (pattern.startsWith("^") ? 0 : pattern.endsWith("$") ? 2 : 1);
   patterns.sort((a, b) => order(a) - order(b));
   const [tests, makers] = [patterns.map(compilePattern), patterns.map(patternMaker)];
@@ -213,7 +215,7 @@ function textFor(schema: JsonSchema, random: Random): string {
   let text = "";
   for (let attempt = 0; attempt < 100; attempt++) {
     const draw = random === plainest && attempt > 0 ? randomStream(0, attempt) : random;
-    // A pattern may be stricter than the format, for example ask for a different version of a uuid.
+    // A pattern may be stricter than the format, for example require another uuid version.
     if (format && (makers.length === 0 || attempt % 2 === 0)) text = format(draw, longest);
     else if (makers.length > 0 && !makers.includes(undefined)) {
       text = makers.map((make) => make?.(draw, longest)).join("");

@@ -9,10 +9,7 @@ export const isSchema = (value: Json | undefined): value is JsonSchema =>
 export const asNumber = (value: Json | undefined): number | undefined =>
   typeof value === "number" ? value : undefined;
 
-/**
- * Resolves a schema's reference within its root. Returns the schema itself if it has no reference, and {} if the
- * reference is broken.
- */
+/** Resolves a schema's reference within its root; {} if the reference is broken. Without one, returns the schema. */
 export function follow(schema: JsonSchema, root: JsonSchema): JsonSchema {
   let followed = schema;
   // A reference may lead to another reference. A circular one puts no limit on the value.
@@ -67,9 +64,7 @@ export function compilePattern(pattern: string): RegExp | undefined {
   return undefined;
 }
 
-/**
- * Merges two schemas into one for values that match both. Its `pattern` may be a list, in which case all must match.
- */
+/** Merges two schemas into one for values that match both. Its `pattern` may be a list, and all must match. */
 export function mergeSchemas(a: JsonSchema, b: JsonSchema): JsonSchema {
   const merged: JsonSchema = { ...a };
   for (const [keyword, value] of Object.entries(b)) {

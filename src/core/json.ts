@@ -15,11 +15,13 @@ type Undefined = "drop" | "refuse";
  */
 export function copyJson(value: unknown, name: string, undefinedProperty: Undefined = "refuse", at = ""): Json {
   // Depth counts from the root of the whole value. Otherwise many small changes could make it too deep to read.
-  const depth = at.split("/").length - 1;
+  const depth = at === "" ? 0 : at.split("/").length - 1;
   const copied = copy(value, undefinedProperty, depth);
   if (copied !== refused) return copied;
   const { path, what } = findRefused(value, undefinedProperty, at, depth) ?? { path: at, what: "not JSON" };
-  throw new HoldfastError("not_json", `${name}${path} is ${what}; only JSON can be kept`, { detail: { path } });
+  throw new HoldfastError("not_json", `${name}${path} is ${what}; only JSON can be kept`, {
+    detail: { path },
+  });
 }
 
 // The fast walk only detects that there is a problem; the slow walk locates it.

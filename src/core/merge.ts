@@ -14,9 +14,9 @@ export interface Merged {
 /**
  * Returns the delta that makes the same change to `now`. `base` is the state that the original delta was made for.
  *
- * Keys of plain objects merge. A value that was assigned or removed as a whole replaces what others wrote. Elements
- * appended to an array are appended to the current array. Every other change to an array applies only if the array is
- * still the one that its writer saw. In a different array, an index means nothing.
+ * Keys of plain objects merge. A value that was assigned or removed as a whole overrides other writers' changes.
+ * Elements appended to an array are appended to the current array. Every other change to an array applies only if the
+ * array is still the one that its writer saw. Otherwise its indexes could mean other elements.
  */
 export function merge(delta: Delta, base: Json, now: Json): Merged {
   if (base === now || delta.length === 0) return { delta, overwrote: [], refused: [] };
@@ -27,7 +27,7 @@ export function merge(delta: Delta, base: Json, now: Json): Merged {
 
 /** A value that a delta changes. */
 interface Node {
-  /** All operations on it and below it, in order. */
+  /** All operations on this value or a value inside it, in order. */
   operations: Delta;
   /** The index of the last operation on the value itself; -1 if there is none. */
   whole: number;

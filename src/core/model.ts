@@ -103,7 +103,7 @@ export interface RespondOptions {
 }
 
 export interface Model {
-  /** For example "openai:NAME". */
+  /** The model's name, for example "openai:NAME". */
   readonly name: string;
   /** Rejects with a HoldfastError if there is no answer. */
   respond(request: ModelRequest, options?: RespondOptions): Promise<ModelResponse>;
@@ -129,7 +129,7 @@ export function answerText(output: Item[]): string {
   return output.flatMap((item) => (isMessage(item) && item.role === "assistant" ? toText(item.content) : [])).join("");
 }
 
-/** Describes the first problem in a list of items; undefined if they are valid. A log keeps its items forever. */
+/** Describes the first problem in a list of items; undefined if they are valid. A log stores only valid items. */
 export function faultInItems(items: unknown): string | undefined {
   if (!Array.isArray(items)) return "it is not a list of items";
   for (const [at, item] of items.entries()) {
@@ -144,7 +144,8 @@ function faultInItem(item: unknown): string | undefined {
   const { type, role, content, output, call_id, name, arguments: args } = item as { [field: string]: unknown };
   switch (type) {
     case "message":
-      if (!["user", "assistant", "system", "developer"].includes(String(role))) return "is a message without a role";
+      if (typeof role !== "string" || !["user", "assistant", "system", "developer"].includes(role))
+        return "is a message without a role";
       return isContent(content) ? undefined : "is a message whose content is neither a text nor a list of parts";
     case "function_call":
       if (typeof call_id !== "string" || typeof name !== "string") return "is a call without `call_id` or `name`";
@@ -165,7 +166,7 @@ const isContent = (content: unknown): boolean =>
  * Counts the assistant's turns in a conversation. A turn is a maximal run of consecutive assistant items: messages,
  * calls, reasoning and unknown kinds. Other messages and tool outputs (types ending in `_output`) end a turn.
  *
- * So an answer with several items is one turn, and so is an answer that continues without a different item in between.
+ * So an answer with several items is one turn, and so are consecutive answers without any other item between them.
  * An answer without items is not counted.
  */
 export function assistantTurns(input: readonly Item[]): number {

@@ -26,7 +26,7 @@ interface Reader {
   at: number;
 }
 
-/** Moves past the syntax, given as a sticky expression, if it comes next. */
+/** Moves past the next characters if they match `syntax`, a sticky expression. Returns the match, or else null. */
 function take(reader: Reader, syntax: RegExp): RegExpExecArray | null {
   syntax.lastIndex = reader.at;
   const found = syntax.exec(reader.pattern);

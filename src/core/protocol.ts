@@ -1,40 +1,59 @@
-// Protocol: a wire format that serves sessions. It translates and makes no decisions.
+// Protocol: a wire format for sessions. It only translates requests and replies.
 import { ellipsis } from "./ellipsis.ts";
 import { HoldfastError } from "./errors.ts";
 
 /** A request, independent of any HTTP library. */
 export interface Request {
-  /** In upper case. */
+  /** The HTTP method, in upper case. */
   method: string;
   /** The path without the query and the mount's prefix. Starts with "/" and is still percent-encoded. */
   path: string;
   query: URLSearchParams;
-  /** By lower-case name. */
+  /** The headers, with lower-case names. */
   headers: { readonly [name: string]: string | undefined };
   /** The body as JSON; undefined if there is no body. */
   body: unknown;
+  /** Set by the server if the request has a user token: the request may use only this user's conversations. */
+  user?: string | undefined;
   /** Aborts when the client disconnects. Created on first use. */
   readonly signal: AbortSignal;
-  /** Called once if the client disconnects before the reply is delivered. The protocol sets it. */
+  /** Set by the protocol. Called once if the client disconnects before the reply is delivered. */
   gone?: (() => void) | undefined;
 }
 
 export interface Reply {
   status: number;
   headers?: { [name: string]: string };
-  /** Sent as JSON. */
+  /** A body to send as JSON. */
   body?: unknown;
-  /** Sent unchanged. `headers` sets its content type, by default plain text. */
+  /** A body to send unchanged. `headers` sets its content type; the default is plain text. */
   text?: string;
   /** Complete server-sent events, or lines. The stream ends when the client disconnects. */
   stream?: AsyncIterable<string>;
-  /** The server does not add keep-alive comments, because this stream is never silent for long. */
+  /** The stream is a run that the request began: it continues when its user's token expires. Other streams end then. */
+  isRun?: true;
+  /** The server adds no keep-alive comments, because this stream sends its own. */
   quiet?: true;
-  /** The subject of the request, for the server's log. */
+  /** The session and call of the request, for the server's log. */
   about?: { session?: string; call?: string; rollout?: string };
   /** The error, for the server's log. */
   thrown?: unknown;
 }
+
+/** A message on a WebSocket: its JSON, or the reason why it is refused. */
+export interface Message {
+  body?: unknown;
+  fault?: HoldfastError;
+  /** Set by the channel, for the server's log: the message's session, and the error that the reply reports. */
+  session?: string;
+  thrown?: unknown;
+}
+
+/**
+ * Answers the messages of one WebSocket with strings, one message at a time. When it returns, the connection closes.
+ * `messages` ends when the client disconnects or the server stops.
+ */
+export type Channel = (messages: AsyncIterable<Message>) => AsyncIterable<string>;
 
 /** Refuses a method that a path does not support. */
 export function notAllowed(path: string, method: string, allow: string[]): HoldfastError {
@@ -57,17 +76,23 @@ export function errorReply(error: HoldfastError): Reply {
 
 export interface Protocol {
   readonly name: string;
+  /** Returns whether the protocol checks a token of its own on a path, in place of the server's. Default: on none. */
+  checksToken?(path: string): boolean;
+  /** The protocol limits requests with a user token to that user. Default: it gets no such requests. */
+  readonly servesUsers?: true;
   /**
    * Returns undefined for a path of a different protocol, without a promise if possible. Refuses a request by returning
    * a reply or by throwing a HoldfastError.
    */
   handle(request: Request): Promise<Reply | undefined> | undefined;
-  /**
-   * Adds the common parts of this protocol's replies to an error reply that the server creates before or during
-   * `handle`.
-   */
+  /** Accepts a WebSocket. Returns undefined for a path without one. May throw a HoldfastError. */
+  connect?(request: Request): Channel | undefined;
+  /** Adds the common parts of this protocol's replies to an error that the server reports before or in `handle`. */
   decorate?(request: Request, reply: Reply): Reply;
 }
+
+/** A protocol that adds to the server's own replies. */
+export type DecoratingProtocol = Protocol & Required<Pick<Protocol, "decorate">>;
 
 /** Signs values that clients return, so that they cannot be forged. */
 export interface Tokens {

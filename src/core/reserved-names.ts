@@ -1,6 +1,6 @@
 // Names that servers and their clients use. Tools and environments cannot have these names.
 
-/** RESERVED: verbs of a session, lifecycle calls of gym servers, and paths that answer every method. */
+/** RESERVED: operations of a session, lifecycle calls of gym servers, and paths that answer every method. */
 export const reservedToolNames = [
   "seed",
   "seed_session",
@@ -26,15 +26,15 @@ export const reservedToolNames = [
 
 /**
  * Pages respond only to GET and tools only to POST, so a tool may share a page's name. An environment may not. `s` is
- * the start of `/s/TOKEN/mcp`.
+ * the start of `/s/TOKEN/mcp`, and `m` of `/m/TOKEN/v1`; `openenv` and `ors` are the starts of those protocols' paths.
  */
-const pages = ["docs", "view", "openapi.json", "s"];
+const pages = ["docs", "view", "openapi.json", "s", "m", "openenv", "ors"];
 
 const tools = new Set(reservedToolNames);
 const paths = new Set([...reservedToolNames, ...pages]);
 
-/** Checks a tool's name, whether it belongs to an environment here or to a gym server elsewhere. */
+/** Returns whether tools cannot have a name, neither in an environment nor on a gym server. */
 export const isReservedTool = (name: string): boolean => tools.has(name);
 
-/** Checks the first segment of a path, such as the name under which an environment is served. */
+/** Returns whether a path's first segment is reserved, so that no environment can be served under it. */
 export const isReservedPath = (name: string): boolean => paths.has(name);

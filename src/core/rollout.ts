@@ -1,4 +1,4 @@
-// Rollouts: playing a task, and the outcome.
+// Types for rollouts: a task to run, and its outcome.
 import { showJson } from "./ellipsis.ts";
 import { HoldfastError } from "./errors.ts";
 import type { Thrown } from "./event.ts";
@@ -8,15 +8,12 @@ import { faultInItems, type Item } from "./model.ts";
 /** One row in a data set. */
 export type TaskRow = { [field: string]: Json };
 
-/** One episode to play. */
+/** One episode to run. */
 export interface Rollout {
   task: number;
-  /**
-   * Its number among the task's rollouts. With forks, every continuation is counted, and this is the number of the
-   * first one.
-   */
+  /** The rollout's number within its task. With forks, each continuation has a number, and this is the lowest one. */
   repeat: number;
-  /** 0 at first. A failed rollout is played again in another session, with the next number. */
+  /** 0 at first. A failed rollout is run again in another session, with the next number. */
   attempt: number;
   row: TaskRow;
   /** The id of its conversation. It stays the same each time the collection is resumed. */
@@ -28,7 +25,7 @@ export interface Rollout {
   random: number;
   /** Fork after this tool step. The continuations are scored; the episode itself is not. */
   forkAfter?: number;
-  /** For a continuation: where it starts. */
+  /** For a continuation: the fork where it starts. */
   origin?: Origin;
 }
 
@@ -64,7 +61,7 @@ export type FailureKind =
 export interface RolloutFailure {
   kind: FailureKind;
   reason: string;
-  /** The code of the error that caused it, if it had one. */
+  /** The error code of the cause, if it has one. */
   code?: string;
   /** The error in the author's code that caused it. */
   thrown?: Thrown;
@@ -99,16 +96,16 @@ export interface ForkedRollout extends PlayedEpisode {
   version: number;
 }
 
-/** The result of playing an episode. */
+/** The result of running an episode. */
 export type Played = ScoredRollout | FailedRollout | ForkedRollout;
 
-/** Returns the result for an episode that failed before it had fields. */
+/** Returns the result for an episode that failed before it had any row fields. */
 export function failedRollout(session: string, kind: FailureKind, reason: string): FailedRollout {
   return { outcome: "failed", fields: {}, session, failure: { kind, reason } };
 }
 
 /**
- * Plays an episode to its end, or continues an interrupted one. Never rejects. If an episode is cancelled, its failure
+ * Runs an episode to its end, or continues an interrupted one. Never rejects. If an episode is cancelled, its failure
  * is not an outcome: the episode continues later.
  */
 export type Play = (rollout: Rollout, signal: AbortSignal) => Promise<Played>;
@@ -133,19 +130,19 @@ export function readRandomSeed({ [randomSeedField]: seed }: TaskRow): number | u
 }
 
 /**
- * The row field that holds its labels, such as the version of the policy that played it. It is not part of the task.
+ * The row field that holds its labels, such as the version of the policy that produced it. It is not part of the task.
  */
 export const labelsField = "_holdfast_labels";
 
 const forOthers = new Set(["responses_create_params", "agent_ref", randomSeedField, labelsField]);
 
-/** Returns a row's input as items, or a text that describes its problem. */
+/** Returns a row's input as items, or a string that describes why the input is invalid. */
 export function inputItems(row: TaskRow): Item[] | string {
   const { input } = Object(row["responses_create_params"]) as { input?: Json };
   if (typeof input === "string") return [{ type: "message", role: "user", content: input }];
-  if (!Array.isArray(input) || input.length === 0) return "it has no `responses_create_params.input` to start with";
+  if (!Array.isArray(input) || input.length === 0) return "it has no `responses_create_params.input`";
   // Messages may omit their type.
   const items = input.map((item) => (typeof item === "object" && item !== null ? { type: "message", ...item } : item));
   const fault = faultInItems(items);
-  return fault === undefined ? (items as Item[]) : `of \`responses_create_params.input\`, ${fault}`;
+  return fault === undefined ? (items as Item[]) : `in \`responses_create_params.input\`, ${fault}`;
 }

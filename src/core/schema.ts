@@ -47,8 +47,7 @@ export function toJsonSchema(schema: Schema | undefined): { [key: string]: Json 
     const { $schema: _, ...rest } = copyJson(made, "schema", "drop") as { [key: string]: Json };
     return rest;
   } catch {
-    // Some schemas, such as transforms and functions, have no JSON Schema. Callers then learn the rules from the
-    // refusal.
+    // Some schemas, such as transforms and functions, have no JSON Schema. Callers learn the rules from the refusal.
     return {};
   }
 }

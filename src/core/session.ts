@@ -2,16 +2,10 @@
 import { foldConversation, isConversation, type Conversation } from "./conversation.ts";
 import { applyDelta, type Owned } from "./delta.ts";
 import { HoldfastError } from "./errors.ts";
-import {
-  eventTypes,
-  isOfVerify,
-  type EndReason,
-  type Event,
-  type Labels,
-  type NumberedEvent,
-  type Randomness,
-} from "./event.ts";
+import { eventTypes, isAside } from "./event.ts";
+import type { EndReason, Event, Labels, NumberedEvent, Randomness } from "./event.ts";
 import type { Json } from "./json.ts";
+import { addExchange, type ModelTotals } from "./model-exchange.ts";
 
 /** The fold of a log. A snapshot is this object as JSON. */
 export interface Session {
@@ -20,7 +14,7 @@ export interface Session {
   version: number;
   opened: number;
   touched: number;
-  /** The version of the newest event other than a verify or the end: the version that a verdict judges. */
+  /** The version that a verdict is about: that of the newest event other than a verify, a model's answer or the end. */
   changed: number;
   /** The episode number; 0 until the first seed. */
   episode: number;
@@ -34,12 +28,14 @@ export interface Session {
   verdicts: number;
   /** The number of verdicts on each other episode, by episode number. */
   otherVerdicts?: { [episode: number]: number };
+  /** Totals of the model requests since the last seed or rewind; absent if there were none. */
+  models?: ModelTotals;
   /** Every rewind: the version of its event, and its target. */
   rewinds: { at: number; to: number }[];
   randomness: Randomness;
   ended?: EndReason;
   parent?: { session: string; version: number };
-  /** Only for an agent's session. */
+  /** Present only in an agent's session. */
   conversation?: Conversation;
   /** null if the environment has no default state and the session was not seeded. */
   state: Json;
@@ -70,7 +66,7 @@ export function fold(session: Session | undefined, event: Event, owned?: Owned):
   }
   session.version++;
   session.touched = event.at;
-  if (!isOfVerify(event) && event.type !== "session.closed") session.changed = session.version;
+  if (!isAside(event) && event.type !== "session.closed") session.changed = session.version;
   if (event.delta) session.state = applyDelta(session.state, event.delta, owned);
   if (session.conversation) session.conversation = foldConversation(session.conversation, event, session.version);
   switch (event.type) {
@@ -85,10 +81,17 @@ export function fold(session: Session | undefined, event: Event, owned?: Owned):
       session.task = event.task;
       session.randomness = event.randomness;
       session.labels = event.labels ?? {};
+      delete session.models;
+      break;
+    case "model.called":
+      session.models = addExchange(session.models, event);
       break;
     case "tool.called":
       // A concurrent call has its own random seed.
       if (!event.run) session.randomness = { seed: session.randomness.seed, turn: session.randomness.turn + 1 };
+      break;
+    case "session.updated":
+      if (event.labels) session.labels = withLabels(session.labels, event.labels);
       break;
     case "session.closed":
       session.ended = event.reason;
@@ -100,6 +103,11 @@ export function fold(session: Session | undefined, event: Event, owned?: Owned):
       if (!eventTypes.includes(event.type)) throw corrupt("has an event of an unknown type");
   }
   return session;
+}
+
+/** Returns the labels after a change, in which null removes a label. */
+function withLabels(labels: Labels, change: Labels): Labels {
+  return Object.fromEntries(Object.entries({ ...labels, ...change }).filter(([, value]) => value !== null));
 }
 
 function addVerdict(session: Session, episode: number, isRefused = false): void {
@@ -115,12 +123,11 @@ function switchVerdicts(session: Session, episode: number): void {
   session.verdicts = count;
 }
 
-/** Returns the number of verdicts on an episode. */
 export function verdictsOn(session: Session, episode: number): number {
   return episode === session.episode ? session.verdicts : (session.otherVerdicts?.[episode] ?? 0);
 }
 
-/** Returns whether the event at a version is in force, that is, not undone by a rewind. Needs the newest session. */
+/** Returns whether the event at a version was not undone by a rewind. Needs the newest session. */
 export function isInForce(session: Pick<Session, "version" | "rewinds">, version: number): boolean {
   // Walks back from the newest version: events since the last rewind count, then events up to its target.
   let position = session.version;
@@ -132,7 +139,7 @@ export function isInForce(session: Pick<Session, "version" | "rewinds">, version
   return version <= position;
 }
 
-/** Returns a function that tests whether a version is in force, given all events of the log. */
+/** Returns a function that tests whether a version was not undone, given all events of the log. */
 export function inForceIn(events: readonly NumberedEvent[]): (version: number) => boolean {
   const rewinds = events.flatMap((event) =>
     event.type === "session.rewound" ? [{ at: event.version, to: event.to }] : [],
@@ -141,7 +148,7 @@ export function inForceIn(events: readonly NumberedEvent[]): (version: number) =
 }
 
 function corrupt(what: string): HoldfastError {
-  return new HoldfastError("store_corrupt", `the log of a session ${what}`);
+  return new HoldfastError("store_corrupt", `the session log ${what}`);
 }
 
 export function decode<T>(body: string, session: string): T {

@@ -4,6 +4,8 @@ import type { Entered, EnterOptions, RecordedTurn } from "./agent-sessions.ts";
 import type { AnyEnvironment, StateOf, TaskOf, ToolInput, ToolName, ToolOutput } from "./environment.ts";
 import type { Event, Labels, NumberedEvent, Outcome, Thrown, Verdict } from "./event.ts";
 import type { Json } from "./json.ts";
+import type { ModelRequest, ModelResponse } from "./model.ts";
+import type { ModelLimits } from "./model-exchange.ts";
 import type { AgentState } from "./shared-state.ts";
 import type { Filter, Listed } from "./store.ts";
 
@@ -12,16 +14,19 @@ export interface SessionInfo extends Listed {
   /** The episode number; 0 if the session was never seeded. */
   episode: number;
   task: Json | null;
-  /** For an episode: the labels from its seed. */
+  /** For an episode: the labels in its seed. For a conversation: `title` is its title. */
   labels: Labels;
   /** For a conversation: its user. */
   user?: string;
-  /** For a conversation: the unfinished turn. */
-  turn?: { invocation: string; agent: string; call?: string };
+  /** For a conversation: the unfinished turn. `waiting`: ids of calls whose results the client must send. */
+  turn?: { invocation: string; agent: string; call?: string; waiting?: string[] };
 }
 
 export interface OpenSession {
-  /** An id from `newSession`, for servers that send the id to clients before opening. By default a new one. */
+  /**
+   * An id from `newSession`, for servers that send the id to the client before they open the session. Default: a new
+   * id.
+   */
   session?: string | undefined;
   /** Labels to find the session by. */
   labels?: Labels | undefined;
@@ -47,7 +52,7 @@ export interface SeedOptions {
   /** Labels to find this episode by. */
   labels?: Labels;
   /**
-   * Refuses the seed with `episode_in_flight` if the session was seeded before. A retry of that seed is not refused.
+   * Refuses the seed with `episode_in_flight` if the session is already seeded, unless this is a retry of that seed.
    */
   first?: boolean;
 }
@@ -58,8 +63,8 @@ export interface CallOptions {
   /** The caller's episode. A call that arrives after the next seed is refused with `episode_ended`. */
   episode?: number;
   /**
-   * For a caller without call ids: the version of its last answer. If the only newer event is an earlier copy of this
-   * call, its answer was lost on the way. The caller gets that answer now.
+   * For a caller without call ids: the version in the last answer that it received. If the only newer event is the same
+   * call, this is a retry, and the caller gets the recorded answer.
    */
   seen?: number;
   /** Refuses the call with `session_unseeded` if the session was never seeded, even if the environment allows it. */
@@ -89,14 +94,14 @@ export interface Seeded {
 }
 
 export interface VerifyOptions {
-  /** The version to judge; by default the newest. */
+  /** The version to verify; by default the newest. */
   version?: number;
   /** The agent's answer, for environments that use it. */
   response?: unknown;
   /**
-   * The task to judge by; by default the episode's. A function receives the episode's task and may return a promise. If
-   * it throws a HoldfastError or its task is invalid, verify does not run, and the log records that the question was
-   * refused.
+   * The task to verify against; by default the episode's. A function receives the episode's task and may return a
+   * promise. If it throws a HoldfastError or returns an invalid task, verify does not run, and the log records the
+   * refused request.
    */
   task?: unknown;
   signal?: AbortSignal;
@@ -110,10 +115,10 @@ export interface Verification {
   session: string;
   version: number;
   episode: number;
-  /** How often the session was seeded again. If this exceeds the caller's own seeds, another client seeded too. */
+  /** The number of times the session was seeded again. If the caller did not do this, another client did. */
   reseeds: number;
   /**
-   * The number of verdicts on this episode, including this one and refused questions. If this exceeds the caller's own
+   * The number of verdicts on this episode, including this one and refused requests. If it exceeds the caller's own
    * requests, another client verified too.
    */
   verdicts: number;
@@ -124,6 +129,29 @@ export interface StepReward {
   version: number;
   reward: number | null;
   error?: string;
+}
+
+export interface AskModelOptions {
+  /** The model's name, for the log. */
+  model: string;
+  /** Asks the model. Called at most once, and not for a repeat. The signal aborts when the session ends. */
+  respond(request: ModelRequest, signal: AbortSignal): Promise<ModelResponse>;
+  /** The request's id. A repeat with the same request returns the recorded answer. */
+  call?: string | undefined;
+  /** The client says that it repeats a request. It gets the newest answer to an equal request, if there is one. */
+  isRepeat?: boolean | undefined;
+  limits?: ModelLimits | undefined;
+}
+
+/** A model's answer, and the version of its event. */
+export interface ModelAnswer {
+  session: string;
+  version: number;
+  /** When the answer was committed, in milliseconds since 1970. */
+  at: number;
+  response: ModelResponse;
+  /** The answer was recorded before, and the model was not asked again. */
+  repeated: boolean;
 }
 
 export interface ForkOptions {
@@ -140,7 +168,7 @@ export interface ListFilter extends Omit<Filter, "environment"> {
   labels?: Labels;
 }
 
-/** A session as a file. */
+/** A saved session. */
 export interface SavedSession {
   /** The environment, or `agent:APP`. Older files have only `app`. */
   of?: string;
@@ -158,7 +186,7 @@ export type Replayed =
   | {
       same: false;
       version: number;
-      /** Which part differs. For a call: its outcome, or the state. For a conversation: a field of the event. */
+      /** The part that differs. For a call: its outcome or the state. For a conversation: an event field. */
       what: "outcome" | "state" | "event";
       recorded: Json;
       replayed: Json;
@@ -166,20 +194,20 @@ export type Replayed =
     };
 
 /**
- * The key under which an agent carries its replay function. The engine calls it this way because it cannot import
- * agents.
+ * The key of an agent's replay function. The engine cannot import the agent layer, so it calls the function by this
+ * key.
  */
 export const replaying: unique symbol = Symbol.for("holdfast.replaying");
 
-/** Something that can replay a conversation: an agent. */
+/** An object that can replay a conversation: an agent. */
 export interface Replayable {
-  /** Runs a saved conversation again in an empty engine, and compares. */
+  /** Runs a saved conversation again in an empty engine, and compares the events. */
   [replaying](saved: SavedConversation, scratch: Conversations): Promise<Replayed>;
 }
 
 /** The operations on every session. `Open` is the type of the options for `open`. */
 export interface SessionsBase<State, Open extends OpenSession = OpenSession> {
-  /** How often a session was already in memory when needed, and how often it had to be loaded. */
+  /** The numbers of cache hits and cache misses. */
   readonly cache: { readonly hits: number; readonly misses: number; readonly bytes: number };
   /**
    * Returns a new id that cannot be guessed. Stores nothing.
@@ -223,7 +251,7 @@ export interface SessionsBase<State, Open extends OpenSession = OpenSession> {
    */
   fork(session: string, options?: ForkOptions): Promise<SessionInfo>;
   /**
-   * Returns the session to a version, or to the point before a turn of a conversation. This adds one event.
+   * Returns the session to a version, or a conversation to the point before a turn. This adds one event.
    * @example await sessions.rewind(session, 3);
    */
   rewind(session: string, to: number | { before: string }): Promise<SessionInfo>;
@@ -248,7 +276,8 @@ export interface SessionsBase<State, Open extends OpenSession = OpenSession> {
    */
   close(session: string): Promise<boolean>;
   /**
-   * Ends sessions over their limits now; otherwise this happens from time to time. Returns how many it ended.
+   * Immediately ends sessions that have exceeded a limit; this also happens periodically. Returns the number of ended
+   * sessions.
    * @example const ended = await sessions.expire();
    */
   expire(): Promise<number>;
@@ -260,7 +289,7 @@ export interface SessionsBase<State, Open extends OpenSession = OpenSession> {
   stop(options?: { within?: number }): Promise<void>;
 }
 
-/** The sessions of an environment. All changes to them are made here. */
+/** The sessions of an environment. Only these operations change them. */
 export interface Episodes<E extends AnyEnvironment = AnyEnvironment> extends SessionsBase<
   StateOf<E>,
   OpenOptions<TaskOf<E>>
@@ -281,13 +310,19 @@ export interface Episodes<E extends AnyEnvironment = AnyEnvironment> extends Ses
     ...input: CallArguments<ToolInput<E, Name>>
   ): Promise<Answer<ToolOutput<E, Name>>>;
   /**
-   * Scores the state. Changes nothing, and returns the same verdict for the same question.
+   * Asks a model for a harness that plays the episode. Commits the exchange as one event, which changes no state. Other
+   * calls of the session run in the meantime. A verified episode is refused with `episode_over`.
+   * @example const { response } = await sessions.askModel(session, { input }, { model: model.name, respond: model.respond });
+   */
+  askModel(session: string, request: ModelRequest, options: AskModelOptions): Promise<ModelAnswer>;
+  /**
+   * Scores the state. Changes nothing, and returns the same verdict for the same request.
    * @example const { reward } = await sessions.verify(session);
    */
   verify(session: string, options?: VerifyOptions): Promise<Verification>;
   /**
    * Returns the result of verify, without a response, at every version that changed the state since the first seed.
-   * Records nothing. Judges at most 1,000 versions, evenly spaced.
+   * Records nothing. Verifies at most 1,000 versions, evenly spaced.
    * @example for (const { version, reward } of await sessions.rewards(session)) console.log(version, reward);
    */
   rewards(session: string, options?: { signal?: AbortSignal }): Promise<StepReward[]>;
@@ -307,12 +342,14 @@ export interface ConversationFork extends ForkOptions {
   set?: AgentState;
 }
 
-/** A conversation as a file. */
+/** A saved conversation. */
 export type SavedConversation = SavedSession & Required<Pick<SavedSession, "app" | "user" | "shared">>;
 
 /** The conversations of an app in a store. Any number of processes may use the same store. */
 export interface Conversations extends SessionsBase<AgentState, OpenConversation> {
   readonly app: string;
+  /** Set if these are the conversations of one user only. */
+  readonly user?: string;
   /**
    * Opens a conversation with the events of this one up to a version.
    * @example const fork = await sessions.fork(session, { version: 3, set: { room: 12 } });
@@ -335,6 +372,18 @@ export interface Conversations extends SessionsBase<AgentState, OpenConversation
    * @example await sessions.update(session, (state) => void (state["room"] = 12), { call: "u1" });
    */
   update(session: string, change: (state: AgentState) => void, options?: { call?: string }): Promise<SessionInfo>;
+  /**
+   * Sets labels outside a turn, with one event. null removes a label, and the other labels stay. The label `title` is
+   * the conversation's title. A rewind keeps the labels.
+   * @example await sessions.label(session, { title: "The bill of May", topic: "bill" });
+   */
+  label(session: string, labels: Labels): Promise<SessionInfo>;
+  /**
+   * Cancels the turn that is running, in this process or in another one, which notices at its next commit. Returns
+   * false if no turn is running, or only a turn other than `invocation`. Committed steps stay.
+   * @example await sessions.cancel(session);
+   */
+  cancel(session: string, options?: { invocation?: string | undefined }): Promise<boolean>;
   /**
    * Enters a conversation for one run. Until the run leaves, no other run in this process commits to the conversation.
    * @internal

@@ -1,5 +1,4 @@
-// Shared state: keys that start with `user:` or `app:` are stored in their own logs; `temp:` keys are not stored at
-// all.
+// Shared state: keys that start with `user:` or `app:` are stored in their own logs; `temp:` keys not at all.
 import type { Delta } from "./delta.ts";
 import { setOwn } from "./json.ts";
 
@@ -8,7 +7,7 @@ export type AgentState = Record<string, any>; // eslint-disable-line typescript/
 
 export type Scope = "user" | "app";
 
-/** In the order in which their logs are written. */
+/** The scopes, in the order in which their logs are written. */
 export const sharedScopes: Scope[] = ["user", "app"];
 
 export const nothingShared = (): Record<Scope, Delta> => ({ user: [], app: [] });
@@ -16,8 +15,12 @@ export const nothingShared = (): Record<Scope, Delta> => ({ user: [], app: [] })
 const isTemporary = (key: string): boolean => key.startsWith("temp:");
 const findScope = (key: string): Scope | undefined => sharedScopes.find((scope) => key.startsWith(`${scope}:`));
 
-/** Returns a shallow copy of a state with the shared keys added under their prefixes. */
+/**
+ * Returns a shallow copy of a state with the shared keys added under their prefixes. Without shared keys, returns the
+ * state itself, because a copy of a large state costs more than a step. The caller must not change the result.
+ */
 export function withShared(state: AgentState, shared: Record<Scope, AgentState>): AgentState {
+  if (sharedScopes.every((scope) => Object.keys(shared[scope]).length === 0)) return state;
   const merged: AgentState = { ...state };
   for (const scope of sharedScopes) {
     for (const [key, value] of Object.entries(shared[scope])) setOwn(merged, `${scope}:${key}`, value);

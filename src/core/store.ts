@@ -1,7 +1,7 @@
 // The contract of a store, which holds logs. It treats entries as text.
 import type { EndReason } from "./event.ts";
 
-/** One event to append. */
+/** An entry to append. */
 export interface NewEntry {
   body: string;
   /**
@@ -13,7 +13,7 @@ export interface NewEntry {
   key?: string;
 }
 
-/** One event of a log. */
+/** An entry in a log. */
 export interface Entry extends NewEntry {
   version: number;
 }
@@ -24,7 +24,7 @@ export interface Snapshot {
   body: string;
 }
 
-/** The facts about a session that `list` returns. */
+/** The session fields that `list` returns. */
 export interface Heading {
   environment: string;
   opened: number;
@@ -47,7 +47,7 @@ export interface Commit {
   entries: [NewEntry, ...NewEntry[]];
   /** Required with version 0, and after every change. */
   heading?: Heading;
-  /** The fold of the log at one of its versions, which may be one of these entries. Newer than any earlier snapshot. */
+  /** The fold of the log up to a version, at most that of the last new entry. Newer than any earlier snapshot. */
   snapshot?: Snapshot;
   /** Milliseconds that this call has already waited for the store. They shorten its time limit. */
   waited?: number;
@@ -83,10 +83,13 @@ export interface Filter {
   /** true: not ended. false: ended. */
   open?: boolean;
   openedBefore?: number;
-  /** Only sessions whose newest entry is older, the longest idle first. Default: all, in the order they were opened. */
+  /**
+   * Lists only sessions whose newest entry is older than this time, the longest idle first. Default: all sessions, in
+   * the order they were opened.
+   */
   idleBefore?: number;
   /**
-   * Only sessions opened after this one. An unknown id fails with `session_not_found`. Cannot be combined with
+   * Lists only sessions opened after this one. An unknown id fails with `session_not_found`. Cannot be combined with
    * `idleBefore`.
    */
   after?: string;
@@ -101,8 +104,8 @@ export interface Store {
   /** Whether logs survive the process. If so, the shared test suite runs additional cases. */
   readonly persistent: boolean;
   /**
-   * Appends to one log, or to several at once. With several, each commit is for a different session, and if one is
-   * refused, all are. Once a reader in any process has read one of them, it finds all of them.
+   * Appends to one log, or to several logs in one step. With several, each commit is for a different session. If one is
+   * refused, all are. Once a reader in any process has read one of these commits, it finds all of them.
    */
   append(commit: Commit, ...together: Commit[]): Promise<Appended>;
   /**
@@ -111,10 +114,9 @@ export interface Store {
    */
   read(session: string, after: number, limit?: number, bytes?: number): Promise<Entry[] | undefined>;
   /**
-   * Returns the shortest way to rebuild a version: a snapshot at or before it, and the entries after the snapshot. By
-   * default, and for versions beyond the end, it uses the newest version. `after` is a version that the caller has;
-   * then only newer entries are returned. `waited`: milliseconds that the caller's call has already waited for the
-   * store, as in a commit.
+   * Returns the data to rebuild a version: the newest snapshot at or before it, and the entries after the snapshot. If
+   * `version` is missing or beyond the end of the log, rebuilds the newest version. If the caller already has version
+   * `after`, only newer entries are returned. `waited`: as in `Commit`.
    */
   load(session: string, version?: number, after?: number, waited?: number): Promise<Loaded | undefined>;
   /** Returns the entry with this key. */

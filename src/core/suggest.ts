@@ -7,7 +7,7 @@ export function suggest(word: string, known: readonly string[]): string {
     .map((name) => ({ name, edits: editsBetween(word.toLowerCase(), name.toLowerCase()) }))
     .filter(({ name, edits }) => edits <= Math.max(1, Math.floor(Math.max(name.length, word.length) * 0.4)))
     .sort((a, b) => a.edits - b.edits);
-  return best ? `; did you mean ${best.name}?` : `; it has ${known.join(", ")}`;
+  return best ? `; did you mean ${best.name}?` : `; the options are ${known.join(", ")}`;
 }
 
 /** Refuses an option with an unknown name. `owner` names the thing that has the options, such as "tool". */

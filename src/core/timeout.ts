@@ -5,4 +5,4 @@ export function isTimeout(ms: unknown): boolean {
   return typeof ms === "number" && ms > 0 && ms <= 2 ** 31 - 1;
 }
 
-export const timeoutRange = "a number of milliseconds above 0, and at most 2,147,483,647 (24 days)";
+export const timeoutRange = "a number of milliseconds greater than 0 and at most 2,147,483,647 (24 days)";

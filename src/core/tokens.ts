@@ -2,24 +2,55 @@
 import type { Item } from "./model.ts";
 
 interface SampledTokens {
-  /** The ids of everything before the answer. */
+  /** The token ids of the prompt. */
   prompt: readonly number[];
   generated: readonly number[];
   /** One per generated token; undefined if the server sent none. */
   logProbs: number | undefined;
+  /** Whether the token ids and the log-probabilities name the same tokens. */
+  isAgreed: boolean;
 }
 
 /** Returns an item's tokens, under NeMo Gym's or vLLM's names; undefined if any of them is missing. */
 function tokensOn(item: Item): SampledTokens | undefined {
-  const { prompt_token_ids: prompt, generation_token_ids, token_ids } = item;
-  const generated = generation_token_ids ?? token_ids;
-  if (!isList(prompt) || !isList(generated)) return undefined;
-  return { prompt, generated, logProbs: countLogProbs(item) };
+  const { prompt_token_ids: prompt } = item;
+  const generated = generatedOn(item);
+  if (!isList(prompt) || !generated) return undefined;
+  return { prompt, generated, logProbs: countLogProbs(item), isAgreed: channelsAgree(item, generated) };
 }
 
-/** Returns whether an item has any tokens of an answer. */
-const hasTokens = ({ generation_token_ids, token_ids }: Item): boolean =>
-  isList(generation_token_ids) || isList(token_ids);
+/** Returns the ids of an item's sampled tokens. They are in a field, or only in the log-probabilities. */
+function generatedOn(item: Item): readonly number[] | undefined {
+  const generated = item["generation_token_ids"] ?? item["token_ids"];
+  if (isList(generated)) return generated;
+  const ids = namedTokens(item);
+  return ids && ids.length > 0 && ids.every((id) => id !== undefined) ? ids : undefined;
+}
+
+/** Returns whether an item has any tokens of an answer, for a chain of prompts and answers. */
+const hasTokens = (item: Item): boolean =>
+  isList(item["generation_token_ids"]) || isList(item["token_ids"]) || tokensOn(item) !== undefined;
+
+/** Returns whether an answer has the tokens that the model sampled. */
+export const isSampled = (answer: readonly Item[]): boolean => answer.some((item) => generatedOn(item) !== undefined);
+
+/**
+ * Returns the token ids of an item's log-probabilities; undefined for those without an id. With
+ * `return_tokens_as_token_ids`, vLLM writes them as `token_id:123`.
+ */
+function namedTokens({ logprobs }: Item): (number | undefined)[] | undefined {
+  const { content } = Object(logprobs) as { content?: unknown };
+  if (!isList(content)) return undefined;
+  return (content as unknown[]).map((entry) => {
+    const { token } = Object(entry) as { token?: unknown };
+    const [, id] = (typeof token === "string" && /^token_id:(\d+)$/.exec(token)) || [];
+    return id === undefined ? undefined : Number(id);
+  });
+}
+
+/** Returns whether an item's two channels name the same tokens. */
+const channelsAgree = (item: Item, generated: readonly number[]): boolean =>
+  namedTokens(item)?.every((id, at) => id === undefined || id === generated[at]) ?? true;
 
 function countLogProbs({ generation_log_probs: list, logprobs }: Item): number | undefined {
   if (isList(list)) return list.length;
@@ -38,9 +69,9 @@ export function prefixTokens(input: readonly Item[]): number[] | undefined {
 }
 
 /**
- * Returns the number, from 1, of the first answer whose tokens do not continue those of the previous answer; undefined
+ * Returns the number, from 1, of the first answer whose tokens do not continue the previous answer's tokens; undefined
  * if all do. Each prompt must start with the previous prompt and the tokens generated for it. If one answer has tokens,
- * every answer needs them. If there are log-probabilities, there must be one for each token.
+ * every answer needs them. If there are log-probabilities, there must be one for each token, and of the same token.
  */
 export function brokenAnswer(answers: readonly (readonly Item[])[]): number | undefined {
   const carriers = answers.map((items) => items.find(hasTokens));
@@ -54,7 +85,11 @@ export function brokenAnswer(answers: readonly (readonly Item[])[]): number | un
   return undefined;
 }
 
-function continues({ prompt, generated, logProbs }: SampledTokens, before: SampledTokens | undefined): boolean {
+function continues(
+  { prompt, generated, logProbs, isAgreed }: SampledTokens,
+  before: SampledTokens | undefined,
+): boolean {
+  if (!isAgreed) return false;
   if (logProbs !== undefined && logProbs !== generated.length) return false;
   if (!before) return true;
   const { length } = before.prompt;

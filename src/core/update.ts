@@ -18,7 +18,6 @@ export function applyUpdate(state: unknown, { key, change }: Update): void {
 
 export type Updates = ReturnType<typeof createUpdates>;
 
-/** Creates the updates for one draft. */
 export function createUpdates(draft: Draft<unknown>) {
   const updates: Update[] = [];
   /** The value of each key after its last update; undefined if the key was assigned before its first update. */

@@ -15,32 +15,32 @@ import { refuseUnknown } from "../core/suggest.ts";
 export interface EnvironmentOptions<S extends Schema, T extends Schema, Tools> {
   /** Letters, digits, `-` and `_`. Sessions belong to the environment with this name. */
   name: string;
-  /** Shown in listings and documents. Default: empty. */
+  /** A description for listings and API documents. Default: empty. */
   description?: string;
-  /** Schema for an episode's state; omit it for a stateless environment. An unseeded session has its defaults. */
+  /** Schema for an episode's state; omit it for a stateless environment. Unseeded sessions have its defaults. */
   state?: S;
   /** Schema for one data set row. Default: any object. */
   task?: T;
   /** Returns an episode's initial state. Default: the schema's defaults. */
   seed?: (context: SeedContext<Output<T>>) => Input<S> | Promise<Input<S>>;
   tools: Tools;
-  /** Returns the reward, or an object with `reward` and other fields to keep. */
+  /** Returns the reward, or an object with `reward` and other fields to store. */
   verify?: (
     context: VerifyContext<Output<S>, Output<T>>,
   ) => number | { reward: number } | Promise<number | { reward: number }>;
   /**
    * Whether a call on an unseeded session gets the schema's defaults ("defaults") or an error ("reject"). The default,
-   * "guard", means "defaults" except over the gym protocol. Its clients could not distinguish a lost session's defaults
-   * from its state.
+   * "guard", means "defaults" except over the gym protocol. Over that protocol, a client that lost its session could
+   * not tell the defaults from the real state.
    */
   unseeded?: "guard" | "defaults" | "reject";
   /**
    * Whether seeding a seeded session replaces its state ("replace"), or is refused until the episode was verified
-   * ("reject"). The default, "guard", means "replace" except over the gym protocol, where it is always refused. There,
-   * a model that names its tools freely could seed itself.
+   * ("reject"). The default, "guard", means "replace" except over the gym protocol, where it is always refused. Over
+   * that protocol, a model could otherwise call the seed path as a tool.
    */
   reseed?: "guard" | "replace" | "reject";
-  /** The reward for the best known play, which a solution must earn in `holdfast check`. Default 1. */
+  /** The best known reward, which a solution must earn in `holdfast check`. Default 1. */
   bestReward?: number;
   /**
    * Whether a call that makes the state invalid for its schema is refused with `state_invalid`. By default, only states
@@ -90,7 +90,7 @@ export function defineEnvironment<
     checkState,
   } = options;
   if (typeof name !== "string" || !/^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/.test(name)) {
-    throw wrong(`the name "${name}" is not 1 to 64 letters, digits, "-" and "_"`);
+    throw wrong(`invalid environment name "${name}": use 1 to 64 letters, digits, "-" and "_"`);
   }
   const known = { name, description, state, task, seed, tools, verify, unseeded, reseed, bestReward, checkState };
   refuseUnknown(`the environment ${name}`, options, known, wrong);
@@ -112,15 +112,15 @@ export function defineEnvironment<
   const definitions = new Map<string, ToolDefinition>();
   for (const [toolName, made] of Object.entries(tools)) {
     if (!/^[A-Za-z_][A-Za-z0-9_-]{0,63}$/.test(toolName)) {
-      throw wrong(`the tool name "${toolName}" of ${name} is not 1 to 64 letters, digits, "-" and "_"`);
+      throw wrong(`invalid tool name "${toolName}" in ${name}: use 1 to 64 letters, digits, "-" and "_"`);
     }
     if (isReservedTool(toolName)) {
       throw wrong(
-        `the tool name "${toolName}" of ${name} is reserved: servers and their clients use it; choose another`,
+        `the tool name "${toolName}" in ${name} is reserved: servers and clients use it as a path; choose another name`,
       );
     }
     const definition = findDefinition(made);
-    if (!definition) throw wrong(`the tool "${toolName}" of ${name} was not made with tool({ … })`);
+    if (!definition) throw wrong(`the tool "${toolName}" in ${name} was not created with tool({ … })`);
     definitions.set(toolName, definition);
   }
   return {

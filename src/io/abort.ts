@@ -1,4 +1,4 @@
-// Helpers for abort signals. AbortSignal.any would keep a long-lived signal's listeners in memory.
+// Helpers for abort signals. They replace AbortSignal.any, which keeps the listeners of a long-lived signal in memory.
 
 /** Calls `stop` when the signal aborts, immediately if it already has. Returns a function that stops listening. */
 export function onAbort(signal: AbortSignal | undefined, stop: () => void): () => void {

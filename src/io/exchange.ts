@@ -1,5 +1,5 @@
-// exchange(): one HTTP request and its answer, bounded in time and size. It is sent only once.
-// It uses undici's dispatcher, because the streams and signals in `request()` take longer than sending and parsing.
+// exchange(): sends one HTTP request, never twice, and reads its answer, with limits for time and size. It uses
+// undici's dispatcher, because the streams and signals in `request()` take longer than sending and parsing.
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Agent, Dispatcher } from "undici";
 import { messageOf } from "../core/errors.ts";
@@ -10,9 +10,9 @@ interface Limits {
   timeout: number;
   /** Extra milliseconds for each byte in the answer; none by default. */
   perByte?: number;
-  /** Milliseconds that must be left when a connection is available; otherwise the request is not sent. 0 by default. */
+  /** The request is sent only if at least this many milliseconds are left when it gets a connection. Default 0. */
   least?: number;
-  /** Milliseconds between two parts of a streamed answer; two minutes by default. */
+  /** Maximum milliseconds between two parts of a streamed answer; two minutes by default. */
   idle?: number;
   /** Maximum size of an answer in bytes; 64 MB by default. */
   largest?: number;
@@ -20,23 +20,23 @@ interface Limits {
 
 export interface ExchangeRequest {
   origin: string;
-  /** With the query. */
+  /** The path with the query. */
   path: string;
   method?: "GET" | "POST" | "PUT" | "DELETE";
   headers: Record<string, string>;
   body?: string | null;
-  /** Its own connections; shared ones by default. */
+  /** The connections to use. Default: shared connections. */
   dispatcher?: Dispatcher;
   limits: Limits;
   signal?: AbortSignal | undefined;
 }
 
-/** Why there is no complete answer. The message is appended to the server's name: "did not answer within 5 ms". */
+/** Why an answer is missing or incomplete. The message follows the server's name: "did not answer within 5 ms". */
 export class ExchangeError extends Error {
   readonly kind: "timeout" | "connection" | "too_large";
   /** Whether part of the request may have been sent. */
   readonly isSent: boolean;
-  /** The text of the failed connection. */
+  /** The message of the connection error. */
   readonly reason: string | undefined;
 
   constructor(kind: ExchangeError["kind"], message: string, isSent = true, reason?: string) {
@@ -55,18 +55,18 @@ const defaultLargest = 64 * 1024 * 1024;
 /** The longest time that timers support. */
 const longest = 2 ** 31 - 1;
 
-/** Number of bytes that may wait for a slow reader before the server must wait. */
+/** Maximum number of bytes that wait for a slow reader. Above it, the server must wait. */
 const mostWaiting = 256 * 1024;
 
 /** Milliseconds that a server may take to finish an answer that is no longer read. */
 const graceful = 250;
 
-/** With more sockets than this in a process, timers are seconds late. */
+/** Maximum number of connections. With more sockets in a process, timers are seconds late. */
 const mostConnections = 900;
 
 let shared: Promise<Agent> | undefined;
 
-// Loaded with the first request, because it takes a tenth of a second.
+// undici is loaded with the first request, because loading takes a tenth of a second.
 function client(): Promise<Agent> {
   shared ??= import("undici").then(({ Agent }) => {
     // Answers have their own time limits. Idle connections do not keep the process alive.
@@ -81,9 +81,7 @@ function client(): Promise<Agent> {
   return shared;
 }
 
-/**
- * Sends a request, hands the answer to `read`, and releases the connection. Throws the signal's reason when aborted.
- */
+/** Sends a request, passes the answer to `read`, and releases the connection. Throws the signal's reason on abort. */
 export async function exchange<T>(request: ExchangeRequest, read: (answer: Answer) => Promise<T>): Promise<T> {
   const { origin, path, method = "POST", headers, body = null, limits, signal } = request;
   const dispatcher = request.dispatcher ?? (await client());
@@ -94,7 +92,7 @@ export async function exchange<T>(request: ExchangeRequest, read: (answer: Answe
     dispatcher.dispatch({ origin, path, method, headers, body }, answer);
     await answer.head();
     const result = await read(answer);
-    // One turn later the connection is free, so the next request does not need a new one.
+    // Waits one turn of the event loop, until the connection is free; otherwise the next request opens a new one.
     await nextTurn();
     return result;
   } finally {
@@ -112,7 +110,7 @@ class Answer implements Dispatcher.DispatchHandler {
   headers: Record<string, string | string[] | undefined> = {};
   readonly #limits: Limits;
   readonly #chunks: Uint8Array[] = [];
-  /** By `performance.now()`. */
+  /** The deadline, as a `performance.now()` time. */
   #until: number;
   #deadline: NodeJS.Timeout | undefined;
   #controller: Dispatcher.DispatchController | undefined;
@@ -130,7 +128,7 @@ class Answer implements Dispatcher.DispatchHandler {
     this.#wait();
   }
 
-  /** Waits until the time limit, which moves while the answer arrives. */
+  /** Stops the answer at its time limit. The limit moves while the answer arrives, so the timer may start again. */
   #wait(): void {
     const late = (): void => (this.#left() > 1 ? this.#wait() : this.stop(this.#late()));
     this.#deadline = setTimeout(late, Math.min(this.#left(), longest));
@@ -151,7 +149,7 @@ class Answer implements Dispatcher.DispatchHandler {
     if (this.status === 0 && this.#failure) throw this.#failure;
   }
 
-  /** Yields the body as it arrives, once. */
+  /** Yields the parts of the body as they arrive. Call it only once. */
   async *stream(): AsyncGenerator<Uint8Array> {
     const { idle = defaultIdle } = this.#limits;
     const message = `sent nothing for ${idle} ms in the middle of its answer`;
@@ -159,7 +157,7 @@ class Answer implements Dispatcher.DispatchHandler {
     let timer: NodeJS.Timeout | undefined;
     try {
       for (let chunk; (chunk = await this.#next()) !== undefined;) {
-        // Counted from the first part, because a busy server may send its headers long before the body.
+        // The idle time starts at the first part of the body, because a busy server may send its headers long before.
         timer ??= setTimeout(late, idle);
         timer.refresh();
         yield chunk;
@@ -169,7 +167,6 @@ class Answer implements Dispatcher.DispatchHandler {
     }
   }
 
-  /** The whole body. */
   async bytes(): Promise<Uint8Array> {
     this.#takesAll = true;
     this.#controller?.resume();
@@ -205,8 +202,7 @@ class Answer implements Dispatcher.DispatchHandler {
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     const isLate = this.#left() < (this.#limits.least ?? 0);
-    // The request was stopped while it waited for a connection, is too late to be answered, or was about to be sent
-    // again.
+    // Does not send a request that was stopped while it waited, has too little time left, or was already sent.
     if (this.#stopped === undefined && !isLate && !this.#controller) this.#controller = controller;
     else {
       controller.abort(unread);
@@ -215,7 +211,7 @@ class Answer implements Dispatcher.DispatchHandler {
   }
 
   onResponseStart(_: unknown, status: number, headers: Answer["headers"]): void {
-    // A status below 200 precedes the answer.
+    // Statuses below 200 are informational and precede the answer.
     if (status < 200) return;
     this.status = status;
     this.headers = headers;
@@ -228,7 +224,7 @@ class Answer implements Dispatcher.DispatchHandler {
     const { largest = defaultLargest, perByte = 0 } = this.#limits;
     this.#until += chunk.length * perByte;
     if (this.#size > largest) {
-      return this.stop(new ExchangeError("too_large", `answered with more than ${largest / 1024 / 1024} MB`));
+      return this.stop(new ExchangeError("too_large", `sent an answer larger than ${largest / 1024 / 1024} MB`));
     }
     this.#chunks.push(chunk);
     if (this.#takesAll) return;
@@ -270,11 +266,11 @@ class Answer implements Dispatcher.DispatchHandler {
   }
 }
 
-const unread = new ExchangeError("connection", "was not read to the end");
+const unread = new ExchangeError("connection", "sent an answer that was not read to its end");
 
-// Passes on only text, because a client library's errors may contain what the server sent, including a key.
+// Returns only the message, because other fields of the error may contain data from the server, including a key.
 function connectionText(thrown: unknown): string {
-  // A name with several addresses gives one error for each.
+  // A host name with several addresses has one error per address. Returns the first.
   if (thrown instanceof AggregateError && thrown.errors.length > 0) return messageOf(thrown.errors[0]);
   return messageOf(thrown);
 }

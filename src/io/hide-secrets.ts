@@ -3,9 +3,9 @@
 const secretName = /pass|pwd|token|secret|credential|signature|auth|(?:access|api|private)[-_]?key|^(?:key|sig)$/i;
 
 /**
- * Returns the URL without its secrets. The user is kept for Redis and Postgres; elsewhere it may be a token. `mark`
- * replaces each secret. An @ after the first slash may end an unescaped password. In that case everything before it
- * becomes "…". A pattern splits the URL, because `URL` refuses several hosts.
+ * Returns the URL without its secrets; `mark` replaces each secret. The user is kept for Redis and Postgres. For other
+ * stores it is removed, because it may be a token. An @ after the first slash may end an unescaped password. In that
+ * case everything before the @ becomes "…". A regular expression splits the URL, because `URL` refuses a list of hosts.
  */
 export function hideSecrets(url: string, mark = ""): string {
   const [, scheme = "", rest = ""] = /^([a-z][a-z0-9+.-]*:(?:\/\/)?)(.*)$/is.exec(url) ?? [];
@@ -13,7 +13,7 @@ export function hideSecrets(url: string, mark = ""): string {
   const [, address = "", query = ""] = /^([^?]*)\??(.*)$/s.exec(rest) ?? [];
   const parts = query.split("&").filter((part) => part !== "");
   const kept = parts.filter((part) => !isSecret(part));
-  // This @ may be in a secret in the query, or end a password that contains a question mark.
+  // The @ in the query may be part of a secret, or end a password that contains a question mark.
   if (query.includes("@") && kept.length < parts.length) return `${scheme}…`;
   const shown = kept.length === 0 ? address : `${address}?${kept.join("&")}`;
   const end = shown.lastIndexOf("@");
@@ -34,7 +34,7 @@ const isPrefix = (scheme: string, rest: string): boolean =>
 
 function credentials(scheme: string, text: string, mark: string): string {
   const colon = text.indexOf(":");
-  // Without a colon, people mean the Redis password.
+  // Redis credentials without a colon are usually meant as a password.
   const isUser = /^postgres/i.test(scheme) || (/^redis/i.test(scheme) && colon !== -1);
   if (!isUser) return mark && `${mark}@`;
   const user = colon === -1 ? text : text.slice(0, colon);

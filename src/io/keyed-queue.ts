@@ -3,7 +3,7 @@
 export type KeyedQueue = <T>(key: string, run: () => Promise<T>) => Promise<T>;
 
 export function createKeyedQueue(): KeyedQueue {
-  /** The last work of each key that is waiting or running. */
+  /** The newest unfinished work of each key. */
   const last = new Map<string, Promise<unknown>>();
   return async (key, run) => {
     const before = last.get(key);

@@ -5,7 +5,7 @@ const longest = 5;
 
 const waiting: (() => void)[] = [];
 
-/** Resolves in a turn of the event loop in which no other long work has a piece. */
+/** Resolves in a turn of the event loop in which no other long work runs. */
 function nextTurn(): Promise<void> {
   return new Promise((resolve) => {
     if (waiting.push(resolve) === 1) setImmediate(release);
@@ -44,10 +44,10 @@ export async function doInPieces<T>(steps: Steps<T>): Promise<T> {
   }
 }
 
-/** Items that are sorted or merged in one step. */
+/** Number of items that are sorted or merged in one step. */
 const sortedAtOnce = 500;
 
-/** As `toSorted`. */
+/** Like `toSorted`, in pieces. */
 export function* sortSteps<T>(items: readonly T[], compare: (a: T, b: T) => number): Steps<T[]> {
   let runs: T[][] = [];
   for (let at = 0; at < items.length; at += sortedAtOnce) {
@@ -78,7 +78,7 @@ function* mergeSteps<T>(left: T[], right: T[], compare: (a: T, b: T) => number):
 /** Lists with more items are written item by item. */
 const shortList = 100;
 
-/** As `JSON.stringify` of plain data. */
+/** Like `JSON.stringify` for plain data, in pieces. */
 export function* stringifySteps(value: unknown): Steps<string> {
   yield;
   if (!isLong(value)) return JSON.stringify(value) ?? "null";
@@ -93,10 +93,7 @@ export function* stringifySteps(value: unknown): Steps<string> {
   return `{${parts.join()}}`;
 }
 
-/**
- * Returns whether a value contains a long list, at most two objects deep. Looking deeper would cost as much as writing
- * it.
- */
+/** Returns whether a value has a long list in its first four levels. A deeper search would cost as much as writing. */
 function isLong(value: unknown, depth = 4): boolean {
   if (typeof value !== "object" || value === null || depth === 0) return false;
   if (Array.isArray(value)) return value.length > shortList || value.some((item) => isLong(item, depth - 1));

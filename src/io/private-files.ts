@@ -1,7 +1,6 @@
 // Modes for new files. Sessions hold token keys and users' texts, so only the owner may read them.
 import { chmodSync, mkdirSync, statSync } from "node:fs";
 
-/** The mode of a new file. */
 export const privateFile = 0o600;
 const privateFolder = 0o700;
 

@@ -6,16 +6,16 @@ import { Worker } from "node:worker_threads";
 export interface WatchdogOptions {
   /** Milliseconds that code may block the process. */
   maxBlocked: number;
-  /** Written to this file descriptor when the process is blocked. */
+  /** A message to write to this file descriptor when the process is blocked. */
   message?: { text: string; to: 1 | 2 };
   /** The parent's process id. This process must not outlive its parent, even while it is blocked. */
   parent?: number;
 }
 
-/** Tells the parent that the process was blocked. No code of ours sends it, and it leaves no core dump. */
+/** The signal that tells the parent that the process was blocked. Nothing else sends it, and it leaves no core dump. */
 export const blockedSignal = "SIGALRM";
 
-// Counts ticks rather than time, because both threads continue at once after the whole process was paused.
+// Counts ticks, not time: after a pause of the whole process, both threads resume together and no code was blocked.
 const watch = `
 const { workerData: { beats, ticks, every, data } } = require("node:worker_threads");
 let last = -1, silent = 0;
@@ -41,8 +41,7 @@ function onBlocked() {
 }
 `;
 
-// The inspector interrupts even an endless loop. It cannot interrupt a Node call that does not return, such as
-// execSync.
+// The inspector interrupts even an endless loop, but not a Node call that does not return, such as execSync.
 const report = `
 const { Session } = require("node:inspector");
 function onTick() {}
@@ -97,18 +96,21 @@ export function startWatchdog({ maxBlocked, message, parent }: WatchdogOptions):
 }
 
 export interface BlockedOptions {
-  /** Milliseconds after which it is reported. */
+  /** Milliseconds that code may block the process before it is reported. */
   after: number;
-  /** Written to the error stream once per blockage. PLACE stands for the running function and its place. */
+  /**
+   * A message for standard error, written once each time the process is blocked. PLACE is replaced by the running
+   * function and its location.
+   */
   text: string;
   /** Describes the running calls. Called while the process is blocked. */
   running(): string;
 }
 
-/** Where the thread finds `running`. */
+/** The global name under which the thread finds `running`. */
 const name = Symbol.for("holdfast.running");
 
-/** Reports code that blocks the process, until it is stopped. */
+/** Reports code that blocks the process, until `stop` is called. */
 export function reportBlocked({ after, text, running }: BlockedOptions): { stop(): void } {
   Object.assign(globalThis, { [name]: running });
   const own = fileURLToPath(new URL("..", import.meta.url));

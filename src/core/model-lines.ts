@@ -1,0 +1,137 @@
+// modelLines(): finds the main conversation among a harness's exchanges with a model. The others are sub-agents, side
+// calls such as titles, and retries.
+import { isNameOf } from "./bare-names.ts";
+import type { EventOf, NumberedEvent } from "./event.ts";
+import { equalJson, isObject, parseJson } from "./json.ts";
+import { requestFields, requestItems } from "./model-exchange.ts";
+import { isFunctionCall, isMessage, toText, type FunctionCall, type Item } from "./model.ts";
+import { inForceIn } from "./session.ts";
+
+export type Exchange = EventOf<"model.called"> & { version: number };
+
+type Find = (version: number) => Exchange | undefined;
+
+export interface ModelLines {
+  /** The exchanges of the main conversation, in order. */
+  main: Exchange[];
+  /** Another conversation may be the main one. */
+  isAmbiguous: boolean;
+  /** Requests of the main conversation that were asked again. The harness continued with another answer. */
+  retries: Exchange[];
+  /** All others: sub-agents and side calls. */
+  side: Exchange[];
+  /** Returns an earlier exchange. */
+  find: Find;
+}
+
+/** Returns the events of the newest episode that no rewind has undone. */
+function newestEpisode(events: readonly NumberedEvent[]): NumberedEvent[] {
+  const inForce = inForceIn(events);
+  const start = events.findLastIndex(({ type }) => type === "session.seeded");
+  return events.slice(start + 1).filter(({ version }) => inForce(version));
+}
+
+const isExchange = (event: NumberedEvent): event is Exchange => event.type === "model.called";
+
+/** Returns the exchanges of the newest episode that no rewind has undone. */
+export const exchangesIn = (events: readonly NumberedEvent[]): Exchange[] => newestEpisode(events).filter(isExchange);
+
+/**
+ * An exchange continues the one whose answer its request contains. The main conversation is the one whose calls the
+ * environment ran; of several, the one that ended last. Without such calls, it is the first one that offers tools, if
+ * possible the environment's `tools`. If a harness shortens its history, it starts again with the same tools, so the
+ * last one with these tools counts.
+ */
+export function modelLines(events: readonly NumberedEvent[], tools: readonly string[] = []): ModelLines {
+  const episode = newestEpisode(events);
+  const exchanges = episode.filter(isExchange);
+  const byVersion = new Map(exchanges.map((exchange) => [exchange.version, exchange]));
+  const find = (version: number): Exchange | undefined => byVersion.get(version);
+  const before = new Map<Exchange, Exchange | undefined>();
+  const roots = new Map<Exchange, Exchange>();
+  for (const exchange of exchanges) {
+    const previous = continuedBy(exchange, find);
+    before.set(exchange, previous);
+    roots.set(exchange, (previous && roots.get(previous)) ?? exchange);
+  }
+  const rootOf = (exchange: Exchange): Exchange => roots.get(exchange) as Exchange;
+  const starts = [...new Set(roots.values())];
+  const offered = new Map(starts.map((root) => [root, toolNames(root, find)]));
+  const offersAny = (root: Exchange, wanted?: readonly string[]): boolean =>
+    offered.get(root)?.some((name) => wanted?.some((tool) => isNameOf(name, tool)) ?? true) === true;
+  const sameTools = (a: Exchange, b: Exchange): boolean => offered.get(a)?.join(" ") === offered.get(b)?.join(" ");
+
+  const wasCalled = calledIn(episode);
+  const callers = exchanges.filter(({ output }) => output.some((item) => isFunctionCall(item) && wasCalled(item)));
+  const calling = new Set(callers.map(rootOf));
+  const likely =
+    [[...calling], starts.filter((root) => offersAny(root, tools)), starts.filter((root) => offersAny(root))].find(
+      (some) => some.length > 0,
+    ) ?? starts;
+  const latest = exchanges.findLast((exchange) => calling.has(rootOf(exchange)));
+  const chosen = latest ? rootOf(latest) : likely[0];
+  const last = exchanges.findLast((exchange) => {
+    const root = rootOf(exchange);
+    return chosen && likely.includes(root) && sameTools(root, chosen);
+  });
+  const main: Exchange[] = [];
+  for (let at = last; at; at = before.get(at)) main.unshift(at);
+  const isMain = new Set(main);
+  const digests = new Set(main.map(({ digest }) => digest));
+  const others = exchanges.filter((exchange) => !isMain.has(exchange));
+  // A later conversation with the same tools and system prompt may continue the main one with a shorter history.
+  const mayContinue = (root: Exchange): boolean =>
+    last !== undefined &&
+    root.version > last.version &&
+    sameTools(root, rootOf(last)) &&
+    systemText(root, find) === systemText(rootOf(last), find);
+  return {
+    main,
+    isAmbiguous: new Set(likely.map(({ digest }) => digest)).size > 1 || starts.some(mayContinue),
+    retries: others.filter(({ digest }) => digests.has(digest)),
+    side: others.filter(({ digest }) => !digests.has(digest)),
+    find,
+  };
+}
+
+/** Returns a function that tests whether the environment ran a call. Harnesses may send calls without their ids. */
+function calledIn(events: readonly NumberedEvent[]): (call: FunctionCall) => boolean {
+  const calls = events.filter((event) => event.type === "tool.called" || event.type === "tool.claimed");
+  const ids = new Set(calls.map(({ call }) => call));
+  const unnamed = calls.filter(({ call }) => call === undefined);
+  return ({ call_id: id, name, arguments: given }) =>
+    ids.has(id) ||
+    unnamed.some(({ tool, input }) => isNameOf(name, tool) && equalJson(input, parseJson(given) ?? null));
+}
+
+/** Returns the exchange whose answer a request contains, at least in part. */
+function continuedBy({ after }: Exchange, find: Find): Exchange | undefined {
+  for (let place = after; place;) {
+    const found = find(place.version);
+    if (!found) return undefined;
+    if (place.items > (found.after?.items ?? 0) + found.input.length) return found;
+    place = found.after;
+  }
+  return undefined;
+}
+
+function toolNames(exchange: Exchange, find: Find): string[] {
+  const { tools } = requestFields(exchange, find);
+  const names = Array.isArray(tools) ? tools.map((tool) => (isObject(tool) ? String(tool["name"]) : "")) : [];
+  return names.toSorted();
+}
+
+function systemText(exchange: Exchange, find: Find): string {
+  const { instructions = "" } = requestFields(exchange, find);
+  const messages = requestItems(exchange, find).filter(isMessage);
+  const system = messages.filter(({ role }) => role === "system" || role === "developer");
+  return [String(instructions), ...system.map(({ content }) => toText(content))].join("\n");
+}
+
+/** Returns a conversation: what its first request contained, and everything after it. */
+export function lineItems({ main, find }: Pick<ModelLines, "main" | "find">): { input: Item[]; output: Item[] } {
+  const [first, last] = [main[0], main.at(-1)];
+  if (!first || !last) return { input: [], output: [] };
+  const input = requestItems(first, find);
+  return { input, output: [...requestItems(last, find).slice(input.length), ...last.output] };
+}
