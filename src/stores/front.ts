@@ -15,7 +15,8 @@ export type * from "./front/driver.ts";
 const pageBytes = 4 * 1024 * 1024;
 
 /**
- * Creates a store on a driver. The front contains everything that all stores share, so a driver has only its own verbs.
+ * Creates a store on a driver. The front has the code that all stores share, so a driver implements only its own
+ * operations.
  *
  * @example
  * const store = createStore(myDriver());
@@ -86,7 +87,7 @@ export function createStore(given: Driver): Store {
 
   function cutShort(session: string, after: number, version: number): HoldfastError {
     const log = `the log of session ${JSON.stringify(session)}`;
-    const message = `${name} has lost part of ${log}: it has ${version} entries, but none after ${after}`;
+    const message = `${name} has lost part of ${log}: the entries after ${after} are missing, although it has ${version} entries`;
     return new HoldfastError("store_corrupt", message);
   }
 
@@ -140,7 +141,7 @@ export function createStore(given: Driver): Store {
 
     load: (session, upTo = Infinity, after = 0, waited = 0) =>
       reading(async (call) => {
-        // A time says nothing about the entries before it, so the caller's last entry is read again.
+        // A time mark does not identify earlier entries, so the caller's last entry is read again to compare it.
         const isAgain = after > 0 && driver.marks === "time";
         const range = { after: isAgain ? after - 1 : after, upTo, snapshot: after === 0 };
         const page = await readLog(session, range, call);
@@ -173,7 +174,7 @@ export function createStore(given: Driver): Store {
   };
 }
 
-/** Returns the first entries, up to the one that reaches this number of bytes. */
+/** Returns the first entries, up to the entry that reaches this number of bytes. */
 function cutAfter(entries: Entry[], bytes: number): Entry[] {
   let left = bytes;
   const last = entries.findIndex(({ body }) => (left -= body.length) <= 0);

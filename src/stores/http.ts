@@ -18,9 +18,7 @@ export interface HttpStoreOptions {
 
 /** The version of the contract that this client uses. */
 const ourFormat = 1;
-/**
- * Pages are this many times larger than the front asks for, up to this many sessions, because requests are expensive.
- */
+/** Requests are expensive: each asks for this many times more sessions than needed, up to this maximum. */
 const [pageFactor, largestPage] = [4, 512];
 
 /**
@@ -39,8 +37,8 @@ export async function httpStore({ url }: HttpStoreOptions): Promise<Store> {
       client.ask("about", undefined, answers.aboutOf, call),
     );
     if (about.format !== ourFormat) {
-      const formats = `${about.format}, this Holdfast knows ${ourFormat}`;
-      throw new HoldfastError("store_newer", `${name} uses another format (${formats})`);
+      const formats = `${about.format}; this version of Holdfast supports ${ourFormat}`;
+      throw new HoldfastError("store_newer", `${name} uses an unsupported format (${formats})`);
     }
     return createStore(httpDriver(client, name, about.persistent));
   } catch (thrown) {
@@ -58,7 +56,7 @@ function httpDriver({ ask, isAsking, close }: Client, name: string, persistent: 
     marks: "time",
     idle: true,
     fault: faultOf,
-    // Requests on several connections may arrive in any order.
+    // A session has one commit in flight, because requests on several connections may arrive in any order.
     groups: { of: "session", commits: 1 },
     // The client limits a request's time, and allows more time for large answers.
     overtime: isAsking,
@@ -76,14 +74,14 @@ function httpDriver({ ask, isAsking, close }: Client, name: string, persistent: 
       if (log === undefined) return undefined;
       const { entries } = log;
       const last = entries.at(-1) ?? (log.snapshot && (await readAfter(log.snapshot.version - 1, 1))?.entries[0]);
-      // This is the requested end, because an answer is never cut short.
+      // The last entry is the requested end of the log, because an answer is never cut short.
       const end = { version: last?.version ?? 0, mark: last ? timeMark(last.at) : "" };
       return { ...log, end, place: answers.placeText(session), entries: limit > 0 ? entries : [] };
     },
 
     find: (session, key, call) => ask("find", { session, key }, answers.foundOf, call),
 
-    // The service reports a missing session.
+    // Needs no request. A listing after a missing session is refused by the service.
     place: (session) => answers.placeText(session),
 
     async list(listing, call) {
@@ -111,7 +109,7 @@ function commitOf({ session, seen, entries, heading, snapshot }: Write): unknown
   return { session, version: seen.version, seen: timeOfMark(seen.mark), entries, heading, snapshot };
 }
 
-/** Undefined fields are not sent. */
+/** Returns a filter with the fields of the contract. Undefined fields are not sent. */
 function filterOf({ environment, open, openedBefore, idleBefore }: Filter): object {
   return {
     environment,
@@ -121,7 +119,7 @@ function filterOf({ environment, open, openedBefore, idleBefore }: Filter): obje
   };
 }
 
-/** JSON has no infinity. The largest integer that a double holds exactly is used in its place. */
+/** Limits a time to safe integers, because JSON has no infinity. */
 const time = (at: number): number => Math.max(Math.min(at, Number.MAX_SAFE_INTEGER), Number.MIN_SAFE_INTEGER);
-/** Absent if there is no limit. */
+/** Returns undefined for infinity, so that the limit is not sent. */
 const finite = (value: number): number | undefined => (value === Infinity ? undefined : value);

@@ -1,36 +1,24 @@
-// The in-memory store, for tests and for sessions that may end with the process.
+// The in-memory store, for tests and for sessions that need not survive the process.
 import type { Appended, Heading, NewEntry, Snapshot, Store } from "../core/store.ts";
-import {
-  createStore,
-  type Driver,
-  type End,
-  type Entry,
-  type Listing,
-  type Row,
-  type Rows,
-  type Unit,
-  type Write,
-} from "./front.ts";
+import { createStore } from "./front.ts";
+import type { Driver, End, Entry, Listing, Row, Rows, Unit, Write } from "./front.ts";
 
-/**
- * One session. A flat object with links to its neighbours, because its size determines the memory that an idle session
- * takes.
- */
+/** One session: a flat object with links to its neighbours, so that an idle session needs little memory. */
 interface Log {
   readonly session: string;
-  /** Its place in the order of opening. Places are never reused. */
+  /** The session's place in the order of opening. Places are never reused. */
   readonly place: number;
   heading: Heading;
-  /** Entry n is at n - 1. Arrays of texts and numbers take half the memory that one object per entry would. */
+  /** Entry n is at index n - 1. Arrays of strings and numbers take half the memory of one object per entry. */
   bodies: string[];
   times: number[];
   /** The keys of entries, up to the newest entry with a key. */
   keys: (string | undefined)[] | undefined;
-  /** The version for each key, once there are too many entries to search. */
+  /** The version for each key, once the log is too long to search. */
   versions: Map<string, number> | undefined;
   snapshots: Snapshot[] | undefined;
   touched: number;
-  /** Counts all commits. It orders commits with the same timestamp. */
+  /** The number of the newest commit, counted over all sessions. It orders commits with the same timestamp. */
   turn: number;
   mark: string;
   lane: Lane;
@@ -45,11 +33,11 @@ interface Lane {
   size: number;
   first: Log | undefined;
   last: Log | undefined;
-  /** False after a commit with an earlier timestamp than the previous one. The next listing by idle time then sorts. */
+  /** False after a commit with an earlier timestamp than the previous commit. The next listing by idle time sorts. */
   sorted: boolean;
 }
 
-/** Up to this length, entries are searched for a key and copied to add one, because `push` reserves 16 places. */
+/** A log up to this length is searched for keys, and its arrays are copied, because `push` would reserve 16 slots. */
 const shortLog = 8;
 
 /**
@@ -65,7 +53,7 @@ export function memoryStore(): Store {
 function memoryDriver(): Driver {
   const logs = new Map<string, Log>();
   const lanes = new Map<string, Lane>();
-  /** In the order of opening. Deleted sessions are removed once they are half of all. */
+  /** All sessions, in the order of opening. Deleted sessions are removed once they are half of the list. */
   let byPlace: Log[] = [];
   let opened = 0;
   let turn = 0;
@@ -163,8 +151,8 @@ function memoryDriver(): Driver {
   }
 
   /**
-   * Commits move sessions, so a page has no stable position, and each page starts at the front again. A sweep ends the
-   * sessions in a page, which removes them from the front.
+   * Lists sessions by idle time. Commits move sessions, so each page searches from the front again. This is fast in a
+   * sweep, because it ends the sessions of each page, which removes them from the front.
    */
   function listByIdleness({ environment, open, idleBefore = Infinity, after, limit }: Listing): Rows {
     const [touched = -Infinity, turn = 0] = after?.split(" ").map(Number) ?? [];
@@ -242,7 +230,7 @@ function memoryDriver(): Driver {
 }
 
 function add(log: Log, { body, at, key }: NewEntry): void {
-  // Reading a character makes V8 join the pieces of text that JSON.stringify left, which saves a third of the memory.
+  // Reading a character makes V8 join the pieces of the string from JSON.stringify, which saves a third of the memory.
   body.charCodeAt(0);
   if (log.bodies.length < shortLog) {
     log.bodies = log.bodies.concat(body);
@@ -276,7 +264,7 @@ function isThere({ bodies }: Log): boolean {
   return bodies.length > 0;
 }
 
-/** Returns the answer for a write. Changes nothing. */
+/** Returns the answer to a write, without storing it. */
 function judge({ seen, entries }: Write, log: Log | undefined): Appended {
   if (!log) return seen.version === 0 ? "ok" : "conflict";
   for (const { key } of entries) if (key !== undefined && versionOf(log, key) !== undefined) return "duplicate";
@@ -295,7 +283,7 @@ function laneName(environment: string, open: boolean): string {
   return `${open ? "open" : "ended"} ${environment}`;
 }
 
-/** Formats a place as a text that sorts like the number. */
+/** Formats a place as a string that sorts like the number. */
 function placeText(place: number): string {
   return String(place).padStart(16, "0");
 }
@@ -323,7 +311,7 @@ function unlink(log: Log): void {
   lane.size--;
 }
 
-/** Sorts after a clock was set back. This way, commits do not have to search for their place. */
+/** Sorts a lane after a clock was set back, so that commits do not have to search for their place. */
 function sort(lane: Lane): void {
   const all: Log[] = [];
   for (let log = lane.first; log !== undefined; log = log.fresher) all.push(log);
@@ -341,7 +329,7 @@ function byIdleness(a: Pick<Log, "touched" | "turn">, b: Pick<Log, "touched" | "
   return a.touched - b.touched || a.turn - b.turn;
 }
 
-/** Counts the items up to a limit. They are in ascending order. */
+/** Counts the items with numbers up to a limit. The items are in ascending order. */
 function countUpTo<T>(items: readonly T[], limit: number, numberOf: (item: T) => number): number {
   let [low, high] = [0, items.length];
   while (low < high) {

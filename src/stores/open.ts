@@ -1,16 +1,18 @@
 // Opens a store by its URL.
-import { existsSync } from "node:fs";
-import { invalidOption } from "../core/errors.ts";
+import { existsSync, realpathSync } from "node:fs";
+import { resolve } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { invalidOption, isHoldfastError } from "../core/errors.ts";
 import type { Store } from "../core/store.ts";
 import { telemetry } from "../telemetry/process.ts";
 import { hideSecrets } from "../io/hide-secrets.ts";
 
 /** The supported forms of store URL, for messages and for --help. */
 export const storeUrls =
-  "memory:, sqlite:FILE, redis://HOST, postgres://HOST/DATABASE, s3://BUCKET/PREFIX or http://HOST of a service of your own";
+  "memory:, sqlite:FILE, redis://HOST, postgres://HOST/DATABASE, s3://BUCKET/PREFIX, or http://HOST for your own service";
 
 export interface StoreWishes {
-  /** If the store does not exist, fails rather than creating it. */
+  /** Whether the store must already exist. If it does not, opening fails instead of creating the store. */
   isThere?: boolean;
   /** The URL of a store for idle sessions, and the milliseconds until a session is idle. */
   cold?: string | undefined;
@@ -40,11 +42,38 @@ export async function openStore(url: string, wishes: StoreWishes = {}): Promise<
   }
 }
 
+/**
+ * Waits until a store can be reached, for at most `timeout` milliseconds. Any other failure is thrown immediately.
+ * `onWait` is called once, with the reason.
+ */
+export async function reachStore(store: Store, timeout = 0, onWait?: (why: string) => void): Promise<void> {
+  const deadline = Date.now() + timeout;
+  for (let isFirst = true; ; isFirst = false) {
+    try {
+      await store.read("holdfast:ready", 0, 1);
+      return;
+    } catch (thrown) {
+      if (!isHoldfastError(thrown) || thrown.code !== "store_busy" || Date.now() >= deadline) throw thrown;
+      if (isFirst) onWait?.(thrown.message);
+      await delay(100);
+    }
+  }
+}
+
+/** Returns the same string for two URLs of the same store, as far as the URLs show that. */
+export function placeOf(url: string): string {
+  const [, file] = /^sqlite:(.*)$/.exec(url) ?? [];
+  if (file !== undefined) return `sqlite:${existsSync(file) ? realpathSync(file) : resolve(file)}`;
+  if (!URL.canParse(url)) return url;
+  const { protocol, host, pathname, search } = new URL(url);
+  return `${protocol}//${host}${pathname.replace(/\/+$/, "")}${search}`;
+}
+
 /** Refuses two stores that cannot be combined as tiers. */
 function assertTiers(url: string, cold: string): void {
   if (url.startsWith("memory:"))
-    throw invalidOption("--cold needs a persistent --store, which remembers where each session is");
-  if (cold === url) throw invalidOption("--cold must be another store than --store");
+    throw invalidOption("--cold needs a persistent --store, because that store records where each session is");
+  if (cold === url) throw invalidOption("--cold and --store must be different stores");
   for (const each of [url, cold]) assertKeeps(each);
 }
 
@@ -53,7 +82,7 @@ function assertKeeps(url: string): void {
   const [address, query] = url.split("?", 2);
   if (!/^rediss?[+:]/i.test(address!) || !new URLSearchParams(query).has("expire")) return;
   throw invalidOption(
-    "`expire` in the URL of a Redis store cannot be combined with --cold, because --cold needs every session; remove `expire`",
+    "`expire` in a Redis store URL cannot be combined with --cold, because expired sessions could not be moved; remove `expire`",
   );
 }
 

@@ -11,15 +11,15 @@ import { invalidOption } from "../core/errors.ts";
 
 export interface PostgresStoreOptions {
   /**
-   * `postgres://USER:PASSWORD@HOST:PORT/DATABASE`. Its query may have `schema`, the schema of the logs (default `holdfast`,
-   * created if missing), and `connections`, the maximum number of connections (default 4). Other parameters, such as
-   * `sslmode`, are passed to pg.
+   * `postgres://USER:PASSWORD@HOST:PORT/DATABASE`. Its query may have `schema`, the schema of the logs, created if
+   * missing (default `holdfast`), and `connections`, the maximum number of connections (default 4). Other parameters,
+   * such as `sslmode`, are passed to pg.
    */
   url: string;
 }
 
 /**
- * Part 0 is the end of the log, with its mark as the key and its number as the content; 1 is a snapshot, 2 an entry.
+ * A row of `read_page`. Part 0 is the end of the log: mark in `key`, number in `content`. 1: a snapshot. 2: an entry.
  */
 interface Part {
   part: number;
@@ -63,7 +63,7 @@ function postgresDriver(url: string): Driver {
     together: true,
     text: "utf8",
     idle: true,
-    // Larger groups save nothing. Two groups run at once: while one waits for the disk, the next is processed.
+    // Two groups run concurrently: while one waits for the disk, the other is processed. Larger groups save nothing.
     groups: { of: "sessions", commits: 500, bytes: 4_000_000, lanes: 2 },
     fault: faultOf,
 
@@ -128,7 +128,7 @@ function appendStatement(schema: string): string {
   return `SELECT ${schema}.append_units(${values.join(", ")}) AS answers`;
 }
 
-/** Writes are numbered within the group, from 1. */
+/** Returns the arguments of `append_units`. Writes are numbered within the group, from 1. */
 function appendValues(units: readonly Unit[]): Buffer[] {
   const writes = units.flat();
   const alone = writes.length === units.length;
@@ -174,7 +174,7 @@ function appendValues(units: readonly Unit[]): Buffer[] {
 
 const shape = "postgres://USER:PASSWORD@HOST:PORT/DATABASE?schema=NAME&connections=NUMBER";
 
-/** Parses a URL. No message shows it, because it may contain a password. */
+/** Parses a URL. Error messages do not show the URL, because it may contain a password. */
 function targetOf(given: string): Target {
   let url: URL;
   try {

@@ -8,13 +8,13 @@ import { redisDriver } from "./redis/driver.ts";
 export type { RedisStoreOptions } from "./redis/address.ts";
 
 /**
- * A store on Redis. A commit is one call of a script, and commits of the same moment travel together. The server
- * decides how durable an answered commit is. With `appendonly yes` and `appendfsync always` it is on disk. With the
- * usual `everysec`, a crash of the server may lose the last second; without `appendonly`, everything. A failover may
- * lose commits that no replica had: see `wait`.
+ * Opens a store on Redis. A commit is one script call, and simultaneous commits are sent together. The server decides
+ * how durable an answered commit is. With `appendonly yes` and `appendfsync always` it is on disk. With the usual
+ * `everysec`, a crash of the server may lose the last second; without `appendonly`, everything. A failover may lose
+ * commits that no replica had: see `wait`.
  *
- * It connects on first use and reconnects after a lost connection. Without a connection, every verb is rejected with
- * `store_busy` within about five seconds.
+ * It connects on first use and reconnects after a lost connection. Without a connection, every operation is rejected
+ * with `store_busy` within about five seconds.
  *
  * @example
  * const store = redisStore({ url: "redis://127.0.0.1:6379" });

@@ -25,8 +25,8 @@ export interface S3StoreOptions {
 
 /**
  * Opens a store in an S3 bucket, or in a compatible service. The service must support conditional writes, which are
- * tested before the first write. Each session has one main object, its head. A commit replaces the head if it is still
- * the one that the writer saw. The older part of the log moves into objects that never change. A commit to a cached
+ * tested before the first write. Each session has one main object, its head. A commit replaces the head, unless another
+ * writer has replaced it before. The older part of the log moves into objects that never change. A commit to a cached
  * session is one request.
  *
  * @example
@@ -42,7 +42,7 @@ function s3Driver(client: Client): Driver {
   const tasks = new Set<Promise<unknown>>();
   let abilities: Promise<Abilities> | undefined;
 
-  /** Failures in this work are ignored, because nothing depends on it. */
+  /** Starts background work. Its failures are ignored, because nothing depends on it. */
   function background(task: () => Promise<unknown>): void {
     const run: Promise<unknown> = task()
       .catch(() => undefined)
@@ -50,7 +50,7 @@ function s3Driver(client: Client): Driver {
     tasks.add(run);
   }
 
-  /** Runs before the first write. A service that ignores conditions would lose logs silently. */
+  /** Tests the service before the first write, because a service that ignores conditions would lose logs silently. */
   function ready(): Promise<Abilities> {
     abilities ??= probe(client).catch((thrown: unknown) => {
       abilities = undefined;
@@ -140,7 +140,7 @@ async function probe(client: Client): Promise<Abilities> {
   if (typeof again === "object" || typeof over === "object") {
     throw new HoldfastError(
       "store_failed",
-      `the service of the S3 store ${client.name} ignores If-None-Match or If-Match on PUT, so commits could be lost; use a service with conditional writes`,
+      `the S3 service for ${client.name} ignores If-None-Match or If-Match on PUT, so commits could be lost; use a service that supports conditional writes`,
     );
   }
   return { removesIf };

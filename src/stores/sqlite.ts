@@ -13,9 +13,10 @@ export interface SqliteStoreOptions {
   /** The database file. It is created if it is missing. Its folder must exist. */
   file: string;
   /**
-   * What an answered commit survives. "process" (default): the end of any process, even by kill -9. A power loss may
-   * lose the last commits. "power": a power loss too. Each group of commits then waits for the disk. That costs a
-   * single session most of its speed, but a thousand busy sessions only a little, because they wait together.
+   * "process" (default): an answered commit survives the end of any process, even by kill -9, but a power loss may lose
+   * the last commits. "power": an answered commit also survives a power loss. Each group of commits then waits for the
+   * disk. That costs a single session most of its speed, but a thousand busy sessions only a little, because they wait
+   * together.
    */
   durability?: "process" | "power";
 }
@@ -48,7 +49,7 @@ export function sqliteStore({ file, durability = "process" }: SqliteStoreOptions
   if (durability !== "process" && durability !== "power") {
     throw new HoldfastError("invalid_option", '`durability` must be "process" or "power"');
   }
-  // This also makes SQLite read a name such as "file:x" as a path.
+  // The path is absolute, so that SQLite does not read a name such as "file:x" as a URI.
   return createStore(sqliteDriver(resolve(file), durability));
 }
 
@@ -70,7 +71,7 @@ function sqliteDriver(path: string, durability: "process" | "power"): Driver {
   const first = database.prepare(
     `INSERT INTO events (session, version, at, mark, key, body, chain) VALUES (?, 1, ?, ?, ${anyText}, ?, ?)`,
   );
-  // A common commit in one statement. The chain is NULL if the mark of the event is its time.
+  // Stores the most common commit, a single entry, in one statement. `chain` is NULL if the mark is the event's time.
   const atEnd = "e.session = ? AND e.version = ? AND (e.chain IS ? OR ?) AND e.at = ifnull(?, e.at)";
   const next = database.prepare(
     `INSERT INTO events (session, version, at, mark, key, body, chain)
@@ -86,7 +87,7 @@ function sqliteDriver(path: string, durability: "process" | "power"): Driver {
   const newestOf = database.prepare(
     "SELECT session AS n, version, at, chain FROM events WHERE session = ? ORDER BY version DESC LIMIT 1",
   );
-  // Two processes may write the same snapshot. The second must not fail its group.
+  // Ignores an existing snapshot: two processes may write the same snapshot, and the second must not fail its group.
   const keep = database.prepare("INSERT INTO snapshots VALUES (?, ?, ?) ON CONFLICT DO NOTHING");
   const newestById = database.prepare(
     `SELECT s.n, e.version, e.at, e.chain FROM sessions s JOIN events e ON e.session = s.n
@@ -109,7 +110,7 @@ function sqliteDriver(path: string, durability: "process" | "power"): Driver {
   );
 
   const list = createLister(database, transaction);
-  // A wrong number is harmless: it has no events, so it is looked up again.
+  // The numbers of sessions. An outdated number is harmless: it has no events, so the session is looked up again.
   const numbers = new Map<string, number>();
 
   function transaction<T>(work: () => T): T {
@@ -120,7 +121,7 @@ function sqliteDriver(path: string, durability: "process" | "power"): Driver {
       commit.run();
       return result;
     } catch (cause) {
-      // Numbers assigned in this transaction will be reused.
+      // The rollback frees the numbers assigned in this transaction, and they will be reused.
       numbers.clear();
       try {
         rollback.run();
@@ -168,7 +169,7 @@ function sqliteDriver(path: string, durability: "process" | "power"): Driver {
     } else {
       n = numbers.get(session) ?? numberOf(session);
       if (n === undefined) return "conflict";
-      // Checked before the first write, so that there is nothing to undo.
+      // Keys are checked before the first write, so that there is nothing to undo.
       const repeats = rest.some((entry) => hasKey(n!, entry));
       if (repeats || !extend(n, seen, head, chainAt(0))) {
         const now = numberOf(session);
@@ -193,7 +194,7 @@ function sqliteDriver(path: string, durability: "process" | "power"): Driver {
   }
 
   /**
-   * Puts all or none. Checks first: with a savepoint a refusal costs four times as much, and success costs more too.
+   * Stores all writes or none. Checks first: savepoints would make refusals four times slower, and successes slower.
    */
   function putUnit(unit: Unit): Appended {
     if (unit.length === 1) return put(unit[0]);
@@ -201,8 +202,7 @@ function sqliteDriver(path: string, durability: "process" | "power"): Driver {
     if (answers.has("duplicate")) return "duplicate";
     if (answers.has("conflict")) return "conflict";
     for (const each of unit) {
-      // Cannot happen, because nothing else writes in the meantime. If it did, the transaction must not keep the
-      // earlier writes.
+      // Cannot happen, because nothing else writes in the meantime. If it does, the transaction must be rolled back.
       if (put(each) !== "ok") throw new Error("the append was refused after its check had passed");
     }
     return "ok";
@@ -216,7 +216,7 @@ function sqliteDriver(path: string, durability: "process" | "power"): Driver {
     return true;
   }
 
-  /** Reads part of a log. Entries and snapshots under a number never change, and are only deleted together. */
+  /** Reads part of a log. The entries and snapshots of a session number never change, and are only deleted together. */
   function pageOf({ n, version, ...newest }: Newest, { after, upTo, limit, bytes, snapshot }: Range): Page {
     const last = Math.min(version, upTo);
     const state = snapshot ? (snapshotBefore.get(n, after, last) as Snapshot | undefined) : undefined;
@@ -252,7 +252,7 @@ function sqliteDriver(path: string, durability: "process" | "power"): Driver {
         const page = pageOf(newest, range);
         const start = page.snapshot?.version ?? range.after;
         const isEmpty = page.entries.length === 0 && start < Math.min(newest.version, range.upTo) && range.limit > 0;
-        // A different process has deleted the session, and perhaps opened it again.
+        // Another process has deleted the session, and perhaps opened it again.
         if (!isEmpty || (newestById.get(toValue(session)) as Newest | undefined)?.n === newest.n) return page;
       }
     },
@@ -279,7 +279,7 @@ function sqliteDriver(path: string, durability: "process" | "power"): Driver {
       try {
         assertSound();
       } catch {
-        // Nothing more is written. The check has repaired the shared memory, which `close` reads.
+        // Ignored, because nothing more is written. The check has repaired the shared memory, which `close` reads.
       }
       database.close();
     },

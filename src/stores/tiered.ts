@@ -23,7 +23,7 @@ import {
 } from "./tiered/wrap.ts";
 
 export interface TieredStoreOptions {
-  /** The store for sessions in use. It also has a small ticket for every other session. */
+  /** The store for sessions in use. It also has a small ticket for every session. */
   hot: Store;
   /** The store for idle sessions. */
   cold: Store;
@@ -37,7 +37,7 @@ export interface TieredStore extends Store {
   sweep(): Promise<number>;
 }
 
-/** One part of an append to the hot store. */
+/** One commit of an append, and the commits to the hot store that it becomes. */
 interface Part {
   commit: Commit;
   commits: Commit[];
@@ -58,8 +58,8 @@ const longestWait = 3_600_000;
 
 /**
  * Combines two stores. Each session has a ticket in the hot store, which names its store and its log. Each log id is
- * used only once. A session moves by one atomic append to its ticket and to the log that it leaves or takes. So its
- * place is never ambiguous, whichever processes move it and wherever they die.
+ * used only once. A move is one atomic append to the session's ticket and to its log in the hot store. So its place is
+ * never ambiguous, even if a process dies while it moves the session.
  *
  * @example
  * const store = tieredStore({ hot: sqliteStore({ file: "hot.db" }), cold: s3Store({ url: "s3://bucket/cold" }), idle: 3_600_000 });
@@ -82,8 +82,8 @@ export function tieredStore({ hot, cold, idle }: TieredStoreOptions): TieredStor
   }
 
   /**
-   * Reads a session from its place. Reads again if it was moved in the meantime. Returns undefined if it does not
-   * exist.
+   * Reads a session from the store that holds it. Retries if the session was moved in the meantime. Returns undefined
+   * if it does not exist.
    */
   async function reading<T>(
     session: string,
@@ -103,14 +103,14 @@ export function tieredStore({ hot, cold, idle }: TieredStoreOptions): TieredStor
     }
   }
 
-  /** Returns the part to append to the hot store for a commit, or the answer if the commit is already refused. */
+  /** Converts a commit to commits for the hot store. Returns the answer if the commit is refused. */
   async function partOf(commit: Commit, place: Place | undefined): Promise<Part | Appended | Unready> {
     const { session, version, seen, heading } = commit;
     const [first] = commit.entries;
     if (hasTwins(commit)) return "duplicate";
     if (version !== 0 && (!place || place.ticket.place === "gone")) return "conflict";
     if (place?.ticket.place === "gone") {
-      // A session that is opened again is the newest, so its ticket must be new too.
+      // A session that is opened again is listed as the newest, so it needs a new ticket.
       await hot.delete(session, { version: place.version, seen: place.mark });
       return "again";
     }
@@ -121,7 +121,7 @@ export function tieredStore({ hot, cold, idle }: TieredStoreOptions): TieredStor
       return { commit, commits: [opening, log], next: placeAfter(opening, ticket) };
     }
     const { ticket } = place;
-    // An existing session is not opened again.
+    // A commit on version 0 opens a session, but this session exists.
     if (version === 0) return (await isRepeat(commit, place)) ? "duplicate" : "conflict";
     if (ticket.place === "plain") return { commit, commits: [commit], next: place };
     if (ticket.place === "hot") {
@@ -151,7 +151,7 @@ export function tieredStore({ hot, cold, idle }: TieredStoreOptions): TieredStor
 
   async function append(commits: Commit[]): Promise<Appended> {
     const started = performance.now();
-    // The cache cannot tell whether a session can be opened.
+    // Openings do not use the cache, because a session that is not cached may exist.
     let places = await Promise.all(
       commits.map(({ session, version }) => (version > 0 ? known(session) : undefined) ?? find(session)),
     );
@@ -177,12 +177,12 @@ export function tieredStore({ hot, cold, idle }: TieredStoreOptions): TieredStor
       if (!moved && again < 0) return ready.length === parts.length ? answer : judged(parts, commits, fresh);
       if (!moved && fresh[again]?.ticket.place === "cold") throw lostLog(commits[again]!.session);
       if (performance.now() - started > followLimit)
-        throw new HoldfastError("store_busy", "the session was moved between tiers too often by other processes");
+        throw new HoldfastError("store_busy", "other processes kept moving the session between tiers; retry");
       places = fresh;
     }
   }
 
-  /** Returns the answer if some commits are already refused. A duplicate takes precedence. */
+  /** Returns the answer to a refused append: "duplicate" if a commit is a duplicate, otherwise "conflict". */
   async function judged(
     parts: (Part | Appended | Unready)[],
     commits: Commit[],
@@ -221,8 +221,7 @@ export function tieredStore({ hot, cold, idle }: TieredStoreOptions): TieredStor
       const since = performance.now();
       if ((await hot.append(gone, ...commits)) !== "ok") continue;
       remember(session, placeAfter(gone, { place: "gone" }), since);
-      // The sweep removes its ticket later, because a different process may use the ticket for a new session at any
-      // moment.
+      // The sweep removes its ticket later, because another process may use the ticket for a new session at any moment.
       await discard(ticket.place === "hot" ? hot : cold, ticket.log);
       if (ticket.place === "hot" && ticket.cold !== undefined) await discard(cold, ticket.cold);
       for (const { store, log } of left) await discard(store, log);
@@ -262,7 +261,7 @@ export function tieredStore({ hot, cold, idle }: TieredStoreOptions): TieredStor
     async find(session, key) {
       const found = await reading(session, async (store, log, given) => {
         const entry = await store.find(log, key);
-        // An empty result may mean that the log is gone.
+        // If the log does not have the key, checks that the log still exists.
         return entry ? given([entry]) : (await store.read(log, 0, 1)) && [];
       });
       return found?.[0];
@@ -303,7 +302,7 @@ function assertValid(commit: Commit): void {
   if (isLog(commit.session)) throw invalidOption(`the id ${commit.session} is reserved by the tiered store`);
 }
 
-/** Returns whether a writer has seen the log with this end. */
+/** Returns whether the mark that a writer saw is the mark of this log. */
 function isSame(seen: string | undefined, { mark }: LogEnd): boolean {
   return seen === undefined || isSameMark(seen, mark);
 }

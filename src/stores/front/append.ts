@@ -6,14 +6,14 @@ import { createGroups, type Job as GroupJob } from "./groups.ts";
 import { createSessionQueue } from "./session-queue.ts";
 import { weigh } from "./unit.ts";
 
-/** Verbs are counted, so that `close` can wait for them. */
+/** Operations are counted, so that `close` can wait for them. */
 export interface Verbs {
   begin(): void;
   end(): void;
   counted<T>(verb: Promise<T>): Promise<T>;
 }
 
-/** How often one session is answered in a row before others get a turn, and for how many milliseconds at most. */
+/** Maximum number of consecutive answers to a session while other sessions wait, and maximum milliseconds for them. */
 const [inARow, longestRow] = [32, 5];
 
 /** Above this many answers in one turn of the event loop, sessions are answered one after another. */
@@ -21,7 +21,7 @@ const noCrowd = 64;
 
 const noLimit: Call = { until: Infinity };
 
-/** A unit that is waiting to be written together with others. */
+/** A unit that is waiting to be written together with other units. */
 interface Job extends Waiting, GroupJob {
   call: Call | undefined;
   resolve(answer: Appended): void;
@@ -35,7 +35,7 @@ export function createAppend(driver: Driver, attempts: Attempts, { begin, end, c
   const group = groups?.of === "store" || groups?.of === "sessions" ? createGroups<Job>(groups, send) : undefined;
   /** Whether the driver answers appends asynchronously, so that waiting callers need a deadline. */
   let isLater = false;
-  /** The session that a synchronous driver is currently answering, when that ends, and the number of answers so far. */
+  /** The session that gets consecutive answers, the time until which it gets them, and their number so far. */
   let last = "";
   let until = 0;
   let row = 0;
@@ -76,9 +76,9 @@ export function createAppend(driver: Driver, attempts: Attempts, { begin, end, c
   }
 
   /**
-   * Appends to a synchronous driver. Answering all callers at once would let thousands of sessions alternate at every
-   * `await`: each would find the processor's caches full of other data, and timers and connections would wait. So many
-   * callers are answered one session after the other, each session a few times in a row.
+   * Appends to a synchronous driver. Answering all callers immediately would let thousands of sessions alternate at
+   * every `await`: each would find the processor's caches full of other data, and timers and connections would wait. So
+   * if there are many callers, one session after another gets a few consecutive answers.
    */
   function appendNow(unit: Unit): Promise<Appended> {
     const answer = driver.append([unit], noLimit) as Appended[];

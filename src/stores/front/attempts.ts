@@ -3,20 +3,20 @@ import { setTimeout as delay } from "node:timers/promises";
 import { HoldfastError, isHoldfastError, messageOf } from "../../core/errors.ts";
 import type { Answer, Call, Driver, Fault } from "./driver.ts";
 
-/** Milliseconds that a call may wait for the store, the minimum for its last verb, and bytes per extra millisecond. */
+/** Milliseconds that a call may wait for the store, the minimum for its last step, and bytes per extra millisecond. */
 const timeLimit = 5000;
 const leastTimeLimit = 500;
 const bytesPerMs = 1024;
-/** Maximum random pause before a retry, in milliseconds: before the first retry, and in general. */
+/** Maximum random pause in milliseconds, before the first retry and before later retries. */
 const [shortestPause, longestPause] = [5, 500];
 
 /** A caller that is waiting for a driver. */
 export interface Waiting extends Timed {
-  /** Its request, once it was sent. */
+  /** The caller's request, once it was sent. */
   readonly call: Call | undefined;
 }
 
-/** Whether the request may be repeated even though the first attempt may have succeeded. */
+/** "reads": the request may be repeated even if an earlier attempt may have succeeded. */
 export type Effect = "reads" | "writes";
 
 export type Attempts = ReturnType<typeof createAttempts>;
@@ -28,9 +28,7 @@ export function createAttempts({ name, fault, overtime }: Pick<Driver, "name" | 
     return new HoldfastError("store_busy", `${name} did not answer within its time limit`);
   });
 
-  /**
-   * Returns the deadline for a verb that starts now. `waited` is how long its call has already waited for the store.
-   */
+  /** Returns the deadline of an operation that starts now. `waited`: how long its call has waited for the store. */
   function limitFor(bytes = 0, waited = 0): number {
     return performance.now() + Math.max(timeLimit - waited, leastTimeLimit) + bytes / bytesPerMs;
   }
@@ -95,16 +93,16 @@ export function createAttempts({ name, fault, overtime }: Pick<Driver, "name" | 
   return { deadlines, limitFor, faultOf, coded, ask, askAgain, within };
 }
 
-/** A verb with a deadline, as a time of `performance.now()`. */
+/** An operation with a deadline, as a time of `performance.now()`. */
 interface Timed {
   readonly until: number;
   reject(error: Error): void;
 }
 
-/** Milliseconds between two checks for late verbs. */
+/** Milliseconds between two checks for late operations. */
 const pace = 50;
 
-/** `late` creates the error for a late verb, or returns undefined if the verb may take longer. */
+/** Rejects late operations. `late` creates the error, or returns undefined if the operation may take longer. */
 function createDeadlines<T extends Timed>(late: (timed: T) => Error | undefined) {
   const pending = new Set<T>();
   let timer: NodeJS.Timeout | undefined;
@@ -122,7 +120,7 @@ function createDeadlines<T extends Timed>(late: (timed: T) => Error | undefined)
   }
 
   return {
-    /** Rejects the verb at its deadline, unless it is removed before. */
+    /** Rejects the operation at its deadline, unless it is removed before. */
     add(timed: T): void {
       pending.add(timed);
       timer ??= setTimeout(look, pace);

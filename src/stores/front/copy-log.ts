@@ -7,12 +7,7 @@ const pageEntries = 2000;
 const pageBytes = 1024 * 1024;
 
 /** Reads a log's entries in pages. Yields nothing for a missing log. */
-export async function* readPages(
-  store: Store,
-  session: string,
-  after = 0,
-  upTo = Infinity,
-): AsyncGenerator<Entry[], void, undefined> {
+export async function* readPages(store: Store, session: string, after = 0, upTo = Infinity): AsyncGenerator<Entry[]> {
   for (let from = after; from < upTo;) {
     const page = await store.read(session, from, Math.min(pageEntries, upTo - from), pageBytes);
     const last = page?.at(-1);
@@ -45,8 +40,8 @@ export interface LogCopy {
 }
 
 /**
- * Copies a log, or the rest of one. Returns the target's version, and the refusal if a commit was refused. The version
- * is lower than `upTo` if the source is shorter.
+ * Copies a log, or its entries after a version. Returns the target's version, and the answer if a commit was refused.
+ * The version is lower than `upTo` if the source is shorter.
  */
 export async function copyLog(copy: LogCopy): Promise<{ version: number; refused?: Appended }> {
   const { from, source, to, target, after = 0, upTo, heading, lastHeading, mark, change = copyEntry, onCommit } = copy;

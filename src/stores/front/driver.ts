@@ -16,22 +16,18 @@ export interface End {
 /** One commit of a unit, copied and checked. */
 export interface Write {
   session: string;
-  /**
-   * The log must end at this version. Version 0: the log must not exist. An empty mark accepts any log of that version.
-   */
+  /** The log must end at this version. Version 0: there must be no log. An empty mark accepts any log. */
   seen: End;
   entries: readonly [NewEntry, ...NewEntry[]];
   /** The log's mark after the last entry. Stored with the entry, and returned in `End`. */
   mark: string;
   /** Always present with version 0. */
   heading?: Heading;
-  /**
-   * Ignored if the log already has a snapshot at this version, because two processes may find the same snapshot due.
-   */
+  /** Ignored if the log has a snapshot at this version, because two processes may write the same snapshot. */
   snapshot?: Snapshot;
 }
 
-/** Commits that are stored together or not at all, each for a different session. */
+/** Commits to different sessions that are stored together or not at all. */
 export type Unit = readonly [Write, ...Write[]];
 
 /** The entries to read: after a version, up to a version, with limits on their number and bytes, but at least one. */
@@ -74,24 +70,24 @@ export interface Rows {
   /** The start of the next page; absent at the end. */
   next?: string;
   /**
-   * The newest session's place at the first page, as a text that sorts after the places of all other sessions. Sessions
-   * opened later are left out. A driver that does not return it must leave them out itself.
+   * The newest session's place at the first page, as a string that sorts after the places of all other sessions.
+   * Sessions opened later are omitted. A driver that does not return it must omit them itself.
    */
   newest?: string;
 }
 
-/** The time limit of a verb. */
+/** The time limit of an operation. */
 export interface Call {
-  /** By `performance.now()`. At that time the front answers the caller, even if the driver has not answered. */
+  /** The deadline, as a `performance.now()` time. The front then answers, even if the driver has not. */
   readonly until: number;
-  /** Why the driver is waiting, if it knows. The error at the deadline then includes this reason. */
+  /** Why the driver is waiting, if it knows. An error at the deadline includes this reason. */
   reason?: unknown;
 }
 
-/** How to treat a failed verb. */
+/** How to handle a failed operation. */
 export interface Fault {
   code: ErrorCode;
-  /** Follows the driver's name in the message: "has no room left". */
+  /** Text after the driver's name in the message, as in "has no room left". */
   message: string;
   /** "nothing": it is certain that nothing was changed. */
   effect: "nothing" | "unknown";
@@ -105,48 +101,41 @@ export interface Fault {
   cause?: unknown;
 }
 
-/** How units are passed to the driver. By default each is passed as it arrives, many at once. */
+/** How units are passed to the driver. By default each unit is passed when it arrives, and many run concurrently. */
 export type Groups =
-  /** One by one: the next unit is passed after the previous caller has continued. For synchronous drivers. */
+  /** For synchronous drivers: the next unit is passed only after the previous caller has continued. */
   | { of: "unit" }
-  /** Simultaneous units of any sessions together, up to these commits and characters, one group at a time. */
+  /** Groups of simultaneous units of any sessions, up to this many commits and characters. One group runs at a time. */
   | { of: "store"; commits: number; bytes: number }
-  /**
-   * The same, but each group has at most one unit per session, and this many groups run at once. A session is in one
-   * group at a time.
-   */
+  /** Like "store", but `lanes` groups run concurrently, and a session has at most one unit in all of them. */
   | { of: "sessions"; commits: number; bytes: number; lanes: number }
-  /**
-   * Units of one session together, one group per session at a time. A unit with several sessions is a group by itself.
-   */
+  /** Groups of units of one session, one group per session at a time. A unit of several sessions is its own group. */
   | { of: "session"; commits: number };
 
 export interface Driver {
-  /** For messages: "the SQLite store /data/runs.db". No secrets. */
+  /** The store's name in messages, as in "the SQLite store /data/runs.db". Contains no secrets. */
   readonly name: string;
   /** Whether stored logs survive the process. */
   readonly persistent: boolean;
-  /** Whether a unit may hold several writes. If so, the shared test suite runs additional cases. */
+  /** Whether a unit may hold several writes. */
   readonly together: boolean;
   /** "utf8": the front escapes characters that UTF-8 text cannot hold: NUL and halves of surrogate pairs. */
   readonly text: "any" | "utf8";
   /** Whether `list` supports the order "idle". Otherwise the front reads all rows and sorts them. */
   readonly idle: boolean;
-  /**
-   * "time": compares entry timestamps rather than marks, which distinguishes fewer logs. The front passes only times.
-   */
+  /** "time": the driver compares timestamps, not hashes, so it distinguishes fewer logs. It gets only times. */
   readonly marks?: "time";
   readonly groups?: Groups;
-  /** Appends units, each atomically, and returns an answer for each. */
+  /** Appends each unit atomically. Returns one answer per unit. */
   append(units: readonly Unit[], call: Call): Answer<Appended[]>;
   /** Returns undefined for a missing log. */
   read(session: string, range: Range, call: Call): Answer<Page | undefined>;
   list(listing: Listing, call: Call): Answer<Rows>;
-  /** Returns true if it deleted a log. With `end`, deletes only a log that ends there, checked in the same step. */
+  /** Returns true if it deleted a log. With `end`, deletes only a log with this end, checked in the same step. */
   delete(session: string, end: End | undefined, call: Call): Answer<boolean>;
-  /** Classifies a verb's error. By default the store failed, and the effect is unknown. */
+  /** Classifies an error. Default: `store_failed`, and the effect is unknown. */
   fault?(thrown: unknown): Fault;
-  /** Whether a late verb may take longer, because the server is answering other requests. Default: no. */
+  /** Whether an operation may exceed its time limit, because the server is answering other requests. Default: no. */
   overtime?(call: Call): boolean;
   /** Default: reads the log until it finds the key. */
   find?(session: string, key: string, call: Call): Answer<Entry | undefined>;
@@ -154,6 +143,6 @@ export interface Driver {
   place?(session: string, call: Call): Answer<string | undefined>;
   /** Default: lists the open sessions. */
   count?(environment: string, call: Call): Answer<number>;
-  /** Called once, when no verb is running. */
+  /** Called once, when no operation is running. */
   close?(): Answer<void>;
 }

@@ -1,8 +1,9 @@
-// Entries for stores that keep only an entry's text.
-import { eventKey, type Event } from "../../core/event.ts";
+// Reads entries of stores that keep only an entry's body.
+import type { Event } from "../../core/event.ts";
+import { eventKey } from "../../core/event-key.ts";
 import type { Entry } from "./driver.ts";
 
-/** Completes an entry with the time and the key from its event. */
+/** Returns an entry with the time and the key from its event. */
 export function eventEntry(version: number, body: string): Entry {
   const entry: Entry = { version, body, at: 0 };
   try {
@@ -11,7 +12,7 @@ export function eventEntry(version: number, body: string): Entry {
     const key = eventKey(event);
     if (key !== undefined) entry.key = key;
   } catch {
-    // Not an event of Holdfast.
+    // The body is not an event of Holdfast.
   }
   return entry;
 }

@@ -5,7 +5,7 @@ import type { Answer, Groups, Unit } from "./driver.ts";
 export interface Job {
   readonly unit: Unit;
   readonly bytes: number;
-  /** Whether its caller was answered. */
+  /** Whether the caller of this unit was answered. */
   isDone: boolean;
 }
 
@@ -58,7 +58,6 @@ export function createGroups<J extends Job>(
     else leave(group);
   }
 
-  /** Makes room for the next group. */
   function leave(group: J[]): void {
     if (of === "sessions") for (const { unit } of group) for (const { session } of unit) inGroups.delete(session);
     setImmediate(sendNext);

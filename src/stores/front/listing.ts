@@ -1,4 +1,4 @@
-// Lists sessions page by page: filtered, without sessions opened in the meantime, and without repeated sessions.
+// Lists sessions page by page. Applies the filter, omits sessions opened in the meantime, and lists no session twice.
 import { HoldfastError, invalidOption } from "../../core/errors.ts";
 import type { Filter, Listed } from "../../core/store.ts";
 import type { Driver, Listing, Row, Rows } from "./driver.ts";
@@ -30,7 +30,7 @@ export function createListing({ driver, assertOpen, page, placeOf }: ListingPart
       }
       if (next === undefined) return;
       if (next === after)
-        throw new HoldfastError("store_failed", `${driver.name} returned the same page of a list twice`);
+        throw new HoldfastError("store_failed", `${driver.name} returned the same page of a listing twice`);
       after = next;
     }
   }
@@ -42,7 +42,7 @@ export function createListing({ driver, assertOpen, page, placeOf }: ListingPart
     yield* rowsOf({ ...asked, order: "opened", ...(after !== undefined && { after }) });
   }
 
-  /** A commit moves a session towards the end of this order. A session is listed once, where it is first found. */
+  /** Lists by idle time. A commit moves a session towards the end. A session is listed only where it is found first. */
   async function* byIdleness(filter: Filter): AsyncGenerator<Row> {
     if (!driver.idle) {
       const rows: Row[] = [];
@@ -62,7 +62,7 @@ export function createListing({ driver, assertOpen, page, placeOf }: ListingPart
     assertOpen();
     assertCursor(filter);
     for await (const row of filter.idleBefore === undefined ? byOpening(filter) : byIdleness(filter)) {
-      // The store was closed while the page was read, or while the caller had the row.
+      // Stops if the store was closed while the page was read, or while the caller had the row.
       assertOpen();
       if (matches(row, filter)) yield toListed(row);
       assertOpen();
@@ -73,11 +73,11 @@ export function createListing({ driver, assertOpen, page, placeOf }: ListingPart
 /** Refuses a cursor when listing by idle time. */
 export function assertCursor({ after, idleBefore }: Filter): void {
   if (after === undefined || idleBefore === undefined) return;
-  throw invalidOption("`after` cannot be combined with `idleBefore`, because it follows the order of opening");
+  throw invalidOption("`after` cannot be combined with `idleBefore`: it works only for lists sorted by opening time");
 }
 
 export function unknownCursor(session: string): HoldfastError {
-  const message = `cannot list after session ${JSON.stringify(session)}: it does not exist`;
+  const message = `cannot list the sessions after ${JSON.stringify(session)}: that session does not exist`;
   return new HoldfastError("session_not_found", message);
 }
 

@@ -1,5 +1,4 @@
-// Marks: a short text that identifies a whole log, so that a writer can tell its log from a different one of equal
-// length.
+// A mark is a short string that identifies a whole log, so that a writer can distinguish logs of equal length.
 import { hash } from "node:crypto";
 import type { NewEntry } from "../../core/store.ts";
 

@@ -1,6 +1,6 @@
-// Serves one session's items one at a time within a process, in order of arrival. Waiting items are served together.
+// Serves the items of one session in order of arrival, one group at a time. Waiting items form the next group.
 
-/** An item that waits to be served with others of its session. */
+/** An item that waits to be served with other items of its session. */
 interface Waiting<T> {
   item: T;
 }
@@ -20,7 +20,7 @@ export function createSessionQueue<T>(most: number, serve: (items: T[]) => void 
   }
 
   async function drain(session: string, queue: Job<T>[]): Promise<void> {
-    // Simultaneous items are served together.
+    // Waits for simultaneous items, to serve them together.
     await Promise.resolve();
     while (queue.length > 0) {
       const first = queue[0]!;
@@ -43,7 +43,7 @@ export function createSessionQueue<T>(most: number, serve: (items: T[]) => void 
       push(session, { item });
     },
 
-    /** Waits in several sessions' queues, and runs when it is first in all of them. */
+    /** Waits in the queues of several sessions, and runs when it is first in all of them. */
     alone<R>(sessions: readonly string[], run: () => Promise<R>): Promise<R> {
       let missing = sessions.length;
       let start!: () => void;

@@ -1,5 +1,4 @@
-// Prepares commits for drivers: copies them, so that callers may change their own copies, checks them, and adds their
-// sizes.
+// Prepares commits for drivers: copies them, because callers may change the originals, checks them, and adds sizes.
 import { invalidOption } from "../../core/errors.ts";
 import type { Commit, Heading, NewEntry } from "../../core/store.ts";
 import type { Driver, Unit, Write } from "./driver.ts";
@@ -16,7 +15,7 @@ export function toUnit(commits: readonly Commit[], driver: Driver): Unit | "dupl
     return [write];
   }
   const unit = commits.map((commit) => toWrite(commit, driver));
-  if (!together) throw invalidOption(`${name} cannot store commits to several sessions together`);
+  if (!together) throw invalidOption(`${name} does not support a commit to several sessions`);
   assertDifferentSessions(unit);
   if (unit.some(hasTwins)) return "duplicate";
   if (text === "utf8") unit.forEach(escapeWrite);
@@ -26,12 +25,12 @@ export function toUnit(commits: readonly Commit[], driver: Driver): Unit | "dupl
 /** Refuses to append two commits for the same session together. */
 export function assertDifferentSessions(commits: readonly { session: string }[]): void {
   if (new Set(commits.map(({ session }) => session)).size === commits.length) return;
-  throw invalidOption("commits that are appended together must be of different sessions");
+  throw invalidOption("commits that are appended together must be for different sessions");
 }
 
 /** Refuses to open a log without a heading. */
 export function assertHeading({ version, heading }: Commit): void {
-  if (version === 0 && heading === undefined) throw invalidOption("the commit of version 0 needs a heading");
+  if (version === 0 && heading === undefined) throw invalidOption("a commit at version 0 needs a heading");
 }
 
 function toWrite(commit: Commit, driver: Driver): Write {
@@ -49,7 +48,7 @@ function toWrite(commit: Commit, driver: Driver): Write {
   return write;
 }
 
-/** Returns a log's mark after entries. If the mark before them is unknown, the result has no hash. */
+/** Returns a log's mark after these entries. If the mark before the entries is unknown, the result has no hash. */
 function nextMark(
   seen: string | undefined,
   mark: string | undefined,

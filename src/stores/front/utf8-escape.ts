@@ -1,14 +1,11 @@
-// Escapes texts for UTF-8 stores, which cannot hold half a surrogate pair. Some databases also refuse NUL.
+// Escapes strings for UTF-8 stores, which cannot hold half a surrogate pair. Some databases also refuse NUL.
 import type { Heading } from "../../core/store.ts";
 import type { Answer, Driver, Entry, Write } from "./driver.ts";
 
-/**
- * Each is stored as U+0001 and its code, like U+0001 itself. JSON.stringify writes none of them, so bodies do not
- * change.
- */
+/** Characters that are stored as U+0001 and their code. JSON.stringify writes none of them, so bodies stay the same. */
 // eslint-disable-next-line no-control-regex -- these are what is looked for
 const special = /[\0\u0001\p{Surrogate}]/gu;
-/** Matches whole pairs too, which takes half the time. */
+/** Also matches whole pairs, because the test then takes half the time. */
 // eslint-disable-next-line no-control-regex -- these are what is looked for
 const perhapsSpecial = /[\0\u0001\ud800-\udfff]/;
 
@@ -26,8 +23,8 @@ export function fromText(text: string): string {
 }
 
 /**
- * Returns a driver that accepts any text. It escapes ids, keys and names of requests, and unescapes those and bodies in
- * answers. `escapeWrite` must have escaped the writes.
+ * Returns a driver that accepts any string. It escapes ids, keys and names in requests. In answers, it unescapes ids,
+ * keys, names and bodies. `escapeWrite` must have escaped the writes.
  */
 export function withEscapes(driver: Driver): Driver {
   const { find, place, count } = driver;

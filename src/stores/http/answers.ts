@@ -15,7 +15,7 @@ export function appendedOf(answer: unknown): Appended {
   throw new WrongAnswer('`result` must be "ok", "conflict" or "duplicate"');
 }
 
-/** Checks that the entries follow a version without a gap. */
+/** Checks that the entries start right after a version and have no gap. */
 function entriesOf(value: unknown, after: number): Entry[] {
   if (!Array.isArray(value)) throw new WrongAnswer("`entries` must be a list");
   return value.map((each, at) => {
@@ -57,9 +57,9 @@ export function foundOf(answer: unknown): Entry | undefined {
 export function pageOf(answer: unknown, filter: Filter, cursor?: string): { rows: Row[]; next: string | undefined } {
   const { sessions, next } = fieldsOf(answer, "an object with `sessions`");
   if (!Array.isArray(sessions)) throw new WrongAnswer("`sessions` must be a list");
-  if (!isAbsent(next) && typeof next !== "string") throw new WrongAnswer("`next` must be a text or null");
+  if (!isAbsent(next) && typeof next !== "string") throw new WrongAnswer("`next` must be a string or null");
   if (typeof next === "string" && sessions.length === 0) throw new WrongAnswer("a page with `next` must not be empty");
-  if (next === cursor && cursor !== undefined) throw new WrongAnswer("`next` leads to the same page again");
+  if (next === cursor && cursor !== undefined) throw new WrongAnswer("`next` points to the same page again");
   return { rows: sessions.map((row) => rowOf(row, filter)), next: next ?? undefined };
 }
 
@@ -76,7 +76,7 @@ export function deletedOf(answer: unknown): boolean {
 export function aboutOf(answer: unknown): { format: number; persistent: boolean } {
   const { format, persistent } = fieldsOf(answer, "an object with `format` and `persistent`");
   const number = wholeOf(format, 1, "`format`");
-  // A later format may have other fields, which are unknown here.
+  // A later format may have other fields, so only format 1 is checked.
   if (number === 1 && typeof persistent !== "boolean") throw new WrongAnswer("`persistent` must be true or false");
   return { format: number, persistent: persistent === true };
 }
@@ -109,7 +109,7 @@ function rowOf(value: unknown, filter: Filter): Row {
   return { ...row, mark: timeMark(row.touched), place: placeText(row.session) };
 }
 
-/** The place of a session in the order of opening, to request the sessions after it. */
+/** Returns a session's place in the order of opening: the request for the sessions after it. */
 export function placeText(session: string): string {
   return JSON.stringify({ after: session });
 }
@@ -119,7 +119,7 @@ function snapshotOf(value: unknown, what: string): Snapshot {
   return { version: wholeOf(version, 1, `\`version\` of ${what}`), body: textOf(body, `\`body\` of ${what}`) };
 }
 
-/** A service may leave out the time and the key. */
+/** Checks an entry. A service may leave out the time and the key. */
 function entryOf(value: unknown, what: string): Entry {
   const { version, body } = snapshotOf(value, what);
   const { at, key } = value as { at?: unknown; key?: unknown };
@@ -138,7 +138,7 @@ function fieldsOf(value: unknown, wanted: string): Record<string, unknown> {
 
 function textOf(value: unknown, what: string): string {
   if (typeof value === "string") return value;
-  throw new WrongAnswer(`${what} must be a text`);
+  throw new WrongAnswer(`${what} must be a string`);
 }
 
 function numberOf(value: unknown, what: string): number {
@@ -148,5 +148,5 @@ function numberOf(value: unknown, what: string): number {
 
 function wholeOf(value: unknown, least: number, what: string): number {
   if (Number.isSafeInteger(value) && (value as number) >= least) return value as number;
-  throw new WrongAnswer(`${what} must be a whole number, ${least} or more`);
+  throw new WrongAnswer(`${what} must be a whole number of at least ${least}`);
 }

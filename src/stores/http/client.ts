@@ -7,9 +7,9 @@ import { WrongAnswer } from "./answers.ts";
 
 /** Maximum number of concurrent requests. Additional requests wait. */
 const mostConnections = 64;
-/** Maximum size of an answer in bytes: about half the longest text that V8 can hold. */
+/** Maximum size of an answer in bytes: about half the longest string that V8 can hold. */
 const largest = 256 * 1024 * 1024;
-/** Extra milliseconds for each byte in an answer. A server gains no time by sending slowly. */
+/** Extra milliseconds for each byte in an answer. */
 const perByte = 1 / 1024;
 /** The fraction of its time limit that a request must still have when it gets a connection. */
 const leastShare = 0.1;
@@ -34,7 +34,7 @@ interface Reply {
 }
 
 export interface Client {
-  /** Sends a verb; without a body, as GET. `read` checks the answer, and throws a WrongAnswer if it is invalid. */
+  /** Sends an operation; without a body, as GET. `read` checks the answer, and throws WrongAnswer if it is invalid. */
   ask<T>(verb: string, body: unknown, read: (answer: unknown) => T, call: Call): Promise<T>;
   /** Whether a request of this call is running. */
   isAsking(call: Call): boolean;
@@ -42,10 +42,10 @@ export interface Client {
 }
 
 export async function createClient({ origin, path, headers }: Address): Promise<Client> {
-  // Loaded on first use, because it takes a tenth of a second.
+  // undici is loaded on first use, because loading takes a tenth of a second.
   const { Pool } = await import("undici");
-  // The exchange limits the time. Idle connections are closed after 4 s, which is earlier than most servers close them.
-  // If a request were sent while the server closes its connection, its outcome would be in doubt.
+  // `exchange` limits the time. Idle connections are closed after 4 s, before most servers close them. Otherwise a
+  // request could be sent while the server closes the connection, and its outcome would be unknown.
   const pool = new Pool(origin, {
     connections: mostConnections,
     pipelining: 1,
@@ -73,7 +73,7 @@ export async function createClient({ origin, path, headers }: Address): Promise<
         return read(parsed(reply.bytes));
       } catch (thrown) {
         if (!(thrown instanceof WrongAnswer)) throw thrown;
-        throw new Refusal("store_failed", `gave an invalid answer to ${verb}: ${thrown.message}`);
+        throw new Refusal("store_failed", `sent an invalid answer to ${verb}: ${thrown.message}`);
       }
     },
     isAsking: (call) => running.has(call),
@@ -91,7 +91,7 @@ export function faultOf(thrown: unknown): Fault {
   }
   const { kind, isSent, reason, message } = thrown;
   if (kind === "too_large") return { code: "store_failed", message, effect: "unknown" };
-  const lost = isSent ? "closed the connection before it had answered" : "cannot be reached";
+  const lost = isSent ? "closed the connection before it answered" : "cannot be reached";
   const text = kind === "timeout" ? "did not answer in time" : reason === undefined ? lost : `${lost}: ${reason}`;
   return { code: "store_busy", message: text, effect: isSent ? "unknown" : "nothing", passing: true };
 }
@@ -106,7 +106,7 @@ function refusalOf(verb: string, { status, location, bytes }: Reply): Error {
   const because = said === undefined ? "" : `: ${said.message}`;
   if (status === 401 || status === 403) {
     const hint = "set HOLDFAST_STORE_TOKEN, or put the token in the URL as in https://TOKEN@example.com";
-    return new Refusal("store_failed", `refused the request for its token (${status}); ${hint}`);
+    return new Refusal("store_failed", `refused the token, or requires one (${status}); ${hint}`);
   }
   if (status >= 300 && status < 400) {
     const message = `redirects the request (${status})${elsewhere(location)}; use the URL that it redirects to`;
@@ -116,11 +116,11 @@ function refusalOf(verb: string, { status, location, bytes }: Reply): Error {
   if (status === 507) return new Refusal("store_full", `has no space left (507)${because}`);
   if (busyStatuses.has(status)) return new Refusal("store_busy", `is busy or unavailable (${status})${because}`);
   const hint =
-    status === 404 && said === undefined ? "; check that the URL and its path are those of a Holdfast store" : "";
+    status === 404 && said === undefined ? "; check that the URL and its path belong to a Holdfast store" : "";
   return new Refusal("store_failed", `answered ${verb} with ${status}${because}${hint}`);
 }
 
-// Fatal, because otherwise invalid bytes would silently become different text.
+// The decoder is fatal, because otherwise invalid bytes would silently become different text.
 const decoder = new TextDecoder("utf-8", { fatal: true });
 
 function parsed(bytes: Uint8Array): unknown {

@@ -17,7 +17,7 @@ export interface Target {
   connections: number;
 }
 
-/** A statement. A statement with a name is prepared on the server, if that works. */
+/** A statement. If it has a name, it is prepared on the server, unless a pooler prevents that. */
 export interface Statement {
   text: string;
   name?: string;
@@ -45,7 +45,8 @@ export function createConnections({ url, name, schema, connections }: Target) {
   let permits = connections;
   const waiting: { call: Call; next(): void }[] = [];
   let prepared = false;
-  // Turned off after the first failure: a pooler may use a different server connection for each transaction.
+  // Whether to prepare statements. Turned off after the first failure, because a pooler may use another server
+  // connection for each transaction.
   let keepsReady = true;
 
   async function connect(call: Call): Promise<Connection> {
@@ -77,7 +78,7 @@ export function createConnections({ url, name, schema, connections }: Target) {
       lose();
       socket.destroy();
       if (isHoldfastError(cause) || cause instanceof TimeIsUp) throw cause;
-      // Tells other callers that are waiting for this connection.
+      // Passes the reason to other callers that wait for a connection.
       for (const { call } of waiting) call.reason = new Unconnected("", { cause });
       throw new Unconnected("there is no connection", { cause });
     }
@@ -92,7 +93,7 @@ export function createConnections({ url, name, schema, connections }: Target) {
     await new Promise<void>((resolve) => waiting.push({ call, next: resolve }));
     if (performance.now() < call.until) return;
     givePermit();
-    throw new TimeIsUp("had no connection free in time", { cause: call.reason });
+    throw new TimeIsUp("had no free connection within the time limit", { cause: call.reason });
   }
 
   function givePermit(): void {
@@ -101,7 +102,7 @@ export function createConnections({ url, name, schema, connections }: Target) {
     else permits++;
   }
 
-  /** Tries once on a connection. The connection stays usable only if the server refused the statement. */
+  /** Runs a statement once. After a failure, the connection is usable only if the server refused the statement. */
   async function attempt<Row>(connection: Connection, wanted: Statement, values: unknown[], call: Call) {
     const { client, socket } = connection;
     const query = keepsReady ? { ...wanted, values } : { text: wanted.text, values };
@@ -139,7 +140,7 @@ export function createConnections({ url, name, schema, connections }: Target) {
   };
 }
 
-/** Ends the connection without waiting, because the server may not answer. */
+/** Ends a connection, within 300 ms, because the server may not answer. */
 async function farewell({ client, socket }: Connection): Promise<void> {
   if (socket.destroyed) return;
   const closed = new Promise((resolve) => socket.once("close", resolve));

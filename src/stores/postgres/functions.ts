@@ -1,5 +1,4 @@
-// The SQL functions of the Postgres store: append a group of commits, read a page of a log, find a key, delete a
-// session.
+// The SQL functions of the Postgres store: append a group of commits, read a page, find a key, delete a session.
 
 /** The number of rows over which an environment's count of open sessions is split. */
 const shares = 16;

@@ -16,12 +16,11 @@ interface Found {
   parent_version: number | null;
   ended: EndReason | null;
   touched: number;
-  /** No later than `touched`. */
+  /** The stored time, which is never later than `touched`. */
   bound: number;
   newest: string;
 }
 
-/** Creates the driver's `list`. */
 export function createLister(run: Run, schema: string): (listing: Listing, call: Call) => Promise<Rows> {
   // If several locks are needed, they are taken in the order of ids, as in `append`.
   const move = `UPDATE ${schema}.sessions s SET touched = m.touched
@@ -76,7 +75,7 @@ export function createLister(run: Run, schema: string): (listing: Listing, call:
   return (listing, call) => (listing.order === "opened" ? byOpening(listing, call) : byIdleness(listing, call));
 }
 
-/** Formats the place of a session as a text that sorts like the number. */
+/** Formats the place of a session as a string that sorts like the number. */
 export function placeText(n: string): string {
   return n.padStart(19, "0");
 }

@@ -14,7 +14,7 @@ const settings = `SET enable_seqscan = off SET enable_hashjoin = off SET enable_
   SET plan_cache_mode = force_generic_plan SET jit = off SET lock_timeout = '4s'`;
 
 /**
- * Migrations: each one migrates a schema from the version of its index to the next. A released migration never changes.
+ * Migration n migrates a schema from version n to version n + 1. A released migration never changes.
  *
  * The version of a session is that of its newest event. `sessions.touched` is never later than the time of that event:
  * commits only lock the row of `sessions`, and a listing by idle time updates outdated rows. The index of keys holds
@@ -63,7 +63,7 @@ const migrations: ((schema: string) => string)[] = [
     ${functionsOf(schema, settings)}`,
 ];
 
-/** Errors that the block below raises. They roll the block back. */
+/** Errors that the block in `migrating` raises. They roll the block back. */
 const foreign = "HF001";
 const newer = "HF002";
 const unreadable = "HF003";
@@ -108,7 +108,7 @@ function migrating(name: string): string {
     END $block$`;
 }
 
-/** Migrates a schema to the current version. Refuses foreign and newer schemas, and leaves them unchanged. */
+/** Migrates a schema to the current version. Refuses newer and foreign schemas, and leaves them unchanged. */
 export async function prepareSchema(
   query: (sql: string) => Promise<{ version: unknown }[]>,
   schema: string,
@@ -129,7 +129,7 @@ export async function prepareSchema(
       case "42703": // A table `holdfast` without a version.
         throw new HoldfastError(
           "store_corrupt",
-          `the Postgres store ${store} has tables of another program (${message}); nothing was changed. Name another schema with ?schema=NAME in the URL`,
+          `the Postgres store ${store} contains tables from another program (${message}); nothing was changed. Choose another schema with ?schema=NAME in the URL`,
           { cause },
         );
       case newer:

@@ -16,7 +16,7 @@ function array(type: number, length: number, bytes: number): Buffer {
   return buffer;
 }
 
-/** `toText` must already have converted the texts. */
+/** Encodes strings that `toText` has converted. */
 export function textArray(values: (string | null)[]): Buffer {
   const sizes = values.map((value) => (value === null ? -1 : Buffer.byteLength(value)));
   const buffer = array(

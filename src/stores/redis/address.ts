@@ -41,7 +41,7 @@ export interface Address {
   expire: number;
   wait: number;
   eviction: "allow" | "refuse";
-  /** For messages: without the password. */
+  /** The address for messages, without the password. */
   shown: string;
 }
 
@@ -56,7 +56,7 @@ const known = ["prefix", "expire", "wait", "eviction"] as const;
 
 const wrong = (message: string): HoldfastError => new HoldfastError("invalid_option", message);
 
-/** Reads the options. `URL` refuses several hosts, so a pattern splits the URL. */
+/** Parses the options. A regular expression splits the URL, because `URL` refuses a list of hosts. */
 export function addressOf({ url, ...given }: RedisStoreOptions): Address {
   const parts =
     typeof url === "string" ? /^([a-z+]+):\/\/(?:(.*)@)?([^@/?]*)(\/[^@?]*)?(?:\?([^@]*))?$/s.exec(url) : null;
@@ -65,8 +65,7 @@ export function addressOf({ url, ...given }: RedisStoreOptions): Address {
     throw wrong("`url` must begin with redis://, rediss://, redis+sentinel://, redis+cluster:// or rediss+cluster://");
   }
   const [, protocol, user, authority = "", path = "", query = ""] = parts;
-  // It is ambiguous where such a password ends. Everything before the last @ may belong to it, so none of that is
-  // shown.
+  // It is unclear where such a password ends. Everything before the last @ may belong to it, so none of it is shown.
   if (user !== undefined && /[@/?]/.test(user)) {
     throw wrong("`url` has an unescaped @, / or ? in its user, password or query; write it percent-encoded, as in %40");
   }
@@ -80,13 +79,13 @@ export function addressOf({ url, ...given }: RedisStoreOptions): Address {
     throw wrong(`${shown} must name the master that Sentinel watches, as in redis+sentinel://host:port/name`);
   }
   if (scheme.kind === "server" && hosts.length > 1) {
-    throw wrong(`${shown} names several servers, which needs redis+sentinel:// or redis+cluster://`);
+    throw wrong(`${shown} names several servers, so it must start with redis+sentinel:// or redis+cluster://`);
   }
   if (!Number.isInteger(database) || database < 0 || steps.length > 0) {
     throw wrong(`the path in ${shown} must be a database number, as in redis://host:6379/0`);
   }
   if (scheme.kind === "cluster" && database > 0)
-    throw wrong(`${shown} names a database other than 0, and a Cluster has only database 0`);
+    throw wrong(`${shown} names a database other than 0, but a Redis Cluster has only database 0`);
 
   const asked = new URLSearchParams(query);
   for (const option of asked.keys()) {
@@ -97,9 +96,9 @@ export function addressOf({ url, ...given }: RedisStoreOptions): Address {
     }
   }
   const prefix = given.prefix ?? asked.get("prefix") ?? "holdfast";
-  // A brace would be read as a hash tag, which puts keys into one slot.
+  // A Cluster would read a brace as a hash tag, which puts keys into one slot.
   if (typeof prefix !== "string" || prefix === "" || /[{}]/.test(prefix)) {
-    throw wrong("`prefix` must be a text of at least one character, without braces");
+    throw wrong("`prefix` must be a string of at least one character, without braces");
   }
   const expire = numberOf("expire", given.expire ?? asked.get("expire") ?? 0, 0);
   const wait = numberOf("wait", given.wait ?? asked.get("wait") ?? 0, 0);
@@ -115,6 +114,7 @@ function hostOf(text: string, port: number, shown: string): { host: string; port
   const parts = /^(\[[^\]]+\]|[^:[\]]+)(?::(\d+))?$/.exec(text);
   const number = Number(parts?.[2] ?? port);
   if (parts?.[1] === undefined || number < 1 || number > 65_535) {
+    if (text === "") throw wrong(`${shown} has no host; use a URL such as redis://localhost:6379`);
     throw wrong(`${JSON.stringify(text)} in ${shown} must be a host, or host:port`);
   }
   return { host: parts[1].replaceAll(/[[\]]/g, ""), port: number };
@@ -122,7 +122,7 @@ function hostOf(text: string, port: number, shown: string): { host: string; port
 
 function credentials(text: string): [string | undefined, string | undefined] {
   const colon = text.indexOf(":");
-  // Without a colon, clients disagree on whether it is a password or a user, so it is refused.
+  // Clients disagree on whether credentials without a colon are a password or a user, so they are refused.
   if (colon === -1) throw wrong("the URL must have user:password or :password before its @");
   const [user, password] = [decode(text.slice(0, colon)), decode(text.slice(colon + 1))];
   return [user === "" ? undefined : user, password === "" ? undefined : password];
@@ -139,5 +139,5 @@ function decode(text: string): string {
 function numberOf(option: string, value: string | number, least: number): number {
   const number = typeof value === "number" ? value : value.trim() === "" ? Number.NaN : Number(value);
   if (Number.isFinite(number) && number >= least) return number;
-  throw wrong(`\`${option}\` must be a number, ${least} or more`);
+  throw wrong(`\`${option}\` must be a number of at least ${least}`);
 }

@@ -11,9 +11,7 @@ export interface ClientOptions {
   /** Name of the connection on the server. */
   name: string | undefined;
   connectTimeout: number;
-  /**
-   * Milliseconds after which a silent connection is closed. A paused server keeps its connections but does not answer.
-   */
+  /** Milliseconds without an answer after which a connection is closed. A paused server keeps its connections. */
   socketTimeout: number;
   /** Longest pause between two attempts to connect, in milliseconds. */
   longestPause: number;

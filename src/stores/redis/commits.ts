@@ -11,7 +11,7 @@ export interface Prepared {
 
 export type Argument = string | number;
 
-/** Puts a commit into the order that the scripts expect. */
+/** Returns a commit as arguments, in the order that the scripts expect. */
 export function prepare({ session, seen, entries, mark, heading, snapshot }: Write): Prepared {
   const [first] = entries;
   const kept = timeOfMark(mark) === undefined ? mark : "";
@@ -41,12 +41,12 @@ export function wholeArgs({ args, isOne }: Prepared): Argument[] {
   return [session!, version!, touched!, "", "", "", "", 1, `${seen} ${mark}`, `${touched}${key}`, body!];
 }
 
-/** The mark for a log whose newest entry has this timestamp. A stored mark for a different version is outdated. */
+/** Returns a log's mark. A stored mark of another version is outdated; the newest entry's time replaces it. */
 export function readMark(version: string, touched: string, stored: string | null | undefined): string {
   return stored?.startsWith(`${version}:`) ? stored.slice(version.length + 1) : timeMark(Number(touched));
 }
 
-/** The name of a key in the hash of keys. The sign distinguishes an empty key from a missing one. */
+/** Returns the field of a key in the hash of keys. The sign distinguishes an empty key from a missing key. */
 export function keyField(key: string | undefined): string {
   return key === undefined ? "" : `=${key}`;
 }

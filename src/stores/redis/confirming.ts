@@ -10,7 +10,7 @@ import { hashes, scripts, type ScriptName } from "./scripts.ts";
 export interface Sent {
   script: ScriptName;
   args: (string | number)[];
-  /** Not sent after this time of `performance.now()`. */
+  /** The `performance.now()` time after which the commit is not sent. */
   until: number;
   /** Whether the text of the script must be sent. */
   isWhole: boolean;
@@ -34,7 +34,7 @@ export function createConfirming(client: Redis | Cluster, { wait, shown }: { wai
   let limit = patient;
 
   async function send(key: string, units: Waiting[]): Promise<void> {
-    // Sent in one pipeline, so that WAIT uses the same connection as the commits.
+    // The commits and WAIT are sent in one pipeline, so that they use the same connection.
     const pipeline = client.pipeline();
     for (const { script, args, isWhole } of units) {
       if (isWhole) pipeline.eval(scripts[script], 1, key, args as never);
@@ -67,7 +67,7 @@ export function createConfirming(client: Redis | Cluster, { wait, shown }: { wai
   }
 
   async function sendAll(key: string, queue: Waiting[]): Promise<void> {
-    // Group simultaneous commits.
+    // Waits for simultaneous commits, to send them together.
     await new Promise(process.nextTick);
     while (queue.length > 0) {
       const now = performance.now();

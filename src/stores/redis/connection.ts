@@ -42,7 +42,7 @@ export function connectTo(address: Address): Connection {
   const client = createClient(address, {
     name: "holdfast",
     connectTimeout: 2000,
-    // A little less than a verb's time limit.
+    // A little less than an operation's time limit.
     socketTimeout: 4500,
     longestPause: 500,
     repeats: false,
@@ -57,7 +57,7 @@ export function connectTo(address: Address): Connection {
 
   client.on("ready", () => {
     failure = undefined;
-    // Runs before all other commands. If loading fails, each script is sent with its first call.
+    // Loads the scripts before all other commands. If that fails, each script is sent with its first call.
     for (const server of servers()) {
       for (const lua of Object.values(scripts)) server.script("LOAD", lua).catch(() => {});
     }
@@ -79,7 +79,7 @@ export function connectTo(address: Address): Connection {
 
   /** Waits for the next connection. The client retries by itself. */
   function connected(call: Call): Promise<void> {
-    // A disconnected client would connect again.
+    // Refused after `close`, because a disconnected client would connect again.
     if (isClosed) return Promise.reject(closed(shown));
     if (client.status === "wait" || client.status === "end") client.connect().catch(() => {});
     const now = performance.now();
@@ -95,8 +95,8 @@ export function connectTo(address: Address): Connection {
   let sending: "nothing" | "one" | "more" = "nothing";
 
   /**
-   * Sends simultaneous commands together. The first is sent immediately, because usually no other follows. The client's
-   * own pipelining takes twice the time for one commit, and delays commands while others are in flight.
+   * Sends simultaneous commands together. The first is sent immediately, because usually no other command follows. The
+   * client's own pipelining takes twice the time for one commit, and delays commands while others are in flight.
    */
   function gather(): void {
     if (sending === "nothing") {
@@ -116,7 +116,7 @@ export function connectTo(address: Address): Connection {
     gather();
     if (wait > 0 && durable.has(script)) return confirmed(key, { script, args, until, isWhole });
     if (isWhole) return client.eval(scripts[script], 1, key, args as never);
-    // The client is slow with an array, but a function call cannot have more arguments than this.
+    // Many arguments are passed as an array, because a function call has a limit. The client is slower with an array.
     if (args.length > manyArguments) return client.evalsha(hashes[script], 1, key, args as never);
     return client.evalsha(hashes[script], 1, key, ...args);
   }
@@ -125,7 +125,7 @@ export function connectTo(address: Address): Connection {
     for (let isWhole = false; ;) {
       if (client.status !== "ready") await connected(call);
       if (isClosed) throw closed(shown);
-      // The caller gets `store_busy`. An earlier refusal is more informative than "not sent again".
+      // The caller gets `store_busy`. The reason of an earlier refusal is more informative than "not sent".
       if (performance.now() > call.until) throw call.reason ?? notSent();
       try {
         return await send(script, key, args, call, isWhole);
@@ -204,7 +204,7 @@ async function inspect(server: Redis, { kind, shown, expire, eviction }: Address
   const evicts = policy.startsWith("allkeys") || (policy.startsWith("volatile") && expire > 0);
   if (eviction === "refuse" && evicts && Number(valueOf("maxmemory") ?? 0) > 0) {
     refuse(
-      `deletes keys when its memory is full (maxmemory-policy ${policy}), which loses parts of logs; set the policy to noeviction, or add eviction=allow to the URL`,
+      `deletes keys when its memory is full (maxmemory-policy ${policy}), which would lose parts of logs; set the policy to noeviction, or accept the loss with eviction=allow in the URL`,
     );
   }
 }

@@ -1,4 +1,4 @@
-// The Redis store's driver: its verbs call scripts.
+// The Redis store's driver: its operations call scripts.
 import type { Answer, Call, Driver, Entry, Page } from "../front.ts";
 import { eventEntry } from "../front/event-entry.ts";
 import { keyField, prepare, readMark, type Argument } from "./commits.ts";
@@ -20,7 +20,7 @@ type Read = [
   state: string,
 ];
 
-/** A driver on a connection, which it closes. */
+/** Creates a driver on a connection. Closing the driver closes the connection. */
 export function redisDriver(connection: Connection): Driver {
   const { address, start, bucketCount, bucketOf, run } = connection;
   const { append, appendOne, settle } = createIntents(connection);
@@ -49,7 +49,7 @@ export function redisDriver(connection: Connection): Driver {
     }
   }
 
-  /** Returns whether it has just finished an intent on a session. */
+  /** Returns whether a session's intent is gone, or was finished by this call. */
   async function isChanged(session: string, call: Call): Promise<boolean> {
     const [intent] = (await run("find", bucketOf(session), [session, ""], call)) as [string | null];
     return intent === null || settle(session, intent, "reader", call);
@@ -89,8 +89,7 @@ export function redisDriver(connection: Connection): Driver {
       type Found = [intent: string | null, version: string | null, entry: string | undefined];
       const [, version, text] = await ask<Found>("find", session, [keyField(key)], call);
       if (version === null || text === undefined) return undefined;
-      // A retry is answered with this entry. So replicas must have it, even if its writer did not get their
-      // confirmation.
+      // A retry is answered with this entry. So replicas must have it, even if its writer got no confirmation.
       if (address.wait > 0) await run("mark", bucketOf(session), [], call);
       return toEntry(Number(version), text);
     },
@@ -117,7 +116,7 @@ export function redisDriver(connection: Connection): Driver {
   };
 }
 
-/** Parses an entry: a note, a sign and the body. The note is the time and `=key`. Version 0.1 wrote no note. */
+/** Parses an entry: a prefix with the time and `=key`, a separator, and the body. Version 0.1 wrote no prefix. */
 function toEntry(version: number, text: string): Entry {
   const sign = text.indexOf("\u0001 ");
   const body = text.slice(sign + 2);

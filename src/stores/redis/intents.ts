@@ -1,8 +1,9 @@
 // Atomic commits to sessions in several buckets: an intent is recorded, prepared in each bucket, and then decided.
 //
-// The record of the intent decides. Once it says "committed", all commits count, and the next process that finds a
-// session with the intent finishes it. A missing record was never committed, or is finished everywhere. So the writer
-// may be killed at any point, and a reader that has seen one of the commits finds the others.
+// The record of the intent decides. Once it is "committed", all commits are valid, and the next process that finds a
+// session with the intent completes it. If the record is missing, the intent was never committed, or is completed in
+// all sessions. So the writer may be killed at any point, and a reader that has seen one of the commits finds the
+// others.
 import { randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { HoldfastError } from "../../core/errors.ts";
@@ -23,17 +24,14 @@ export type Intents = ReturnType<typeof createIntents>;
 export function createIntents({ address, run, bucketOf }: Connection) {
   const { expire, shown } = address;
   const { ask } = createAttempts({ name: `the Redis store ${shown}`, fault: faultOf });
-  // Serialised: two writers in one process on the same sessions would only abort each other.
+  // Writers are serialised, because two writers in one process on the same sessions would only abort each other.
   const { alone } = createSessionQueue<never>(0, () => undefined);
 
-  /**
-   * Calls a script as one of several steps. A step marked "reads" may be repeated, because a second run changes
-   * nothing.
-   */
+  /** Calls a script as one of several steps. A step that "reads" may be repeated: a second run changes nothing. */
   const step = (effect: Effect, script: ScriptName, bucket: number, args: Argument[], call: Call): Promise<unknown> =>
     ask(effect, call, (call) => run(script, bucket, args, call));
 
-  /** Splits an intent's name in sessions: the bucket of its note, and its id. */
+  /** Splits the name of an intent that sessions store: into the bucket of its record, and its id. */
   function noteOf(name: string): [bucket: number, id: string] {
     const [bucket, id] = name.split("/") as [string, string];
     return [Number(bucket), id];
@@ -58,7 +56,7 @@ export function createIntents({ address, run, bucketOf }: Connection) {
 
   /**
    * Settles the intent of a session. A pending intent has stored nothing, so a reader ignores it: the result is false,
-   * and the reader's data is valid. A writer waits for it, and aborts it if that takes too long.
+   * and the reader's data is valid. A writer waits for the intent, and aborts the intent if the wait takes too long.
    */
   async function settle(session: string, name: string, who: "reader" | "writer", call: Call): Promise<boolean> {
     const [note, id] = noteOf(name);
@@ -86,10 +84,7 @@ export function createIntents({ address, run, bucketOf }: Connection) {
     throw new HoldfastError("store_busy", message);
   }
 
-  /**
-   * Calls a script that commits, and repeats the call until no intent blocks it. A blocked script names the session and
-   * the intent.
-   */
+  /** Calls a script that commits, until no intent blocks it. A blocked script names the session and the intent. */
   async function decide(ask: () => Promise<unknown>, call: Call): Promise<Appended> {
     for (;;) {
       const answer = await ask();
@@ -103,7 +98,7 @@ export function createIntents({ address, run, bucketOf }: Connection) {
   /** Appends to sessions in one bucket. */
   async function appendTo(bucket: number, commits: Prepared[], call: Call): Promise<Appended> {
     const [first] = commits as [Prepared];
-    // If sessions can expire, more must be written.
+    // The script `one` cannot write deadlines of sessions that expire.
     if (first.isOne && commits.length === 1 && expire === 0) {
       const answer = await run("one", bucket, first.args, call);
       if (answer !== null) return answer as Appended;
@@ -112,7 +107,7 @@ export function createIntents({ address, run, bucketOf }: Connection) {
     return decide(() => run("append", bucket, args, call), call);
   }
 
-  /** Combines the answers from all buckets. */
+  /** Returns the combined answer of all buckets, without storing anything. */
   async function judge(groups: [number, Prepared[]][], call: Call): Promise<Appended> {
     const answers = await Promise.all(
       groups.map(([bucket, commits]) =>
@@ -129,7 +124,7 @@ export function createIntents({ address, run, bucketOf }: Connection) {
     const [note, id] = [groups[0]![0], randomUUID()];
     const name = `${note}/${id}`;
     await step("writes", "intend", note, [id, JSON.stringify(sessions)], call);
-    // Prepared in the order of buckets, so that one of two conflicting writers always succeeds.
+    // Buckets are prepared in order, so that one of two conflicting writers always succeeds.
     for (const [bucket, commits] of groups) {
       const args = [name, expire, ...commits.flatMap(wholeArgs)];
       const answer = await decide(() => step("writes", "prepare", bucket, args, call), call);
@@ -143,7 +138,7 @@ export function createIntents({ address, run, bucketOf }: Connection) {
       await drop(name, sessions, call);
       return undefined;
     }
-    // The commits are stored. If this step fails, the next process that finds one of the sessions completes it.
+    // The commits are stored. If `finish` fails, the next process that finds one of the sessions completes the intent.
     await finish(name, stamp, sessions, call).catch(() => {});
     return "ok";
   }

@@ -27,11 +27,11 @@ interface Cursor extends Moment {
 interface Found extends Lane {
   session: string;
   score: string;
-  /** Whether its lane, which was read up to here, may have more. */
+  /** Whether this is the last session read so far from its lane, which may have more. */
   isLast: boolean;
 }
 
-/** A row, and its bucket's clock when it was opened and last written. */
+/** A row, and the times of its bucket's clock when the session was opened and last written. */
 interface Stamped {
   row: Row;
   opened: number;
@@ -48,7 +48,6 @@ export function placeText(place: string, bucket: number, session: string): strin
   return JSON.stringify([place, bucket, "a", session] satisfies Position);
 }
 
-/** Creates the driver's `list`. */
 export function createLister({ run, start, bucketCount, bucketOf }: Connection, settle: Intents["settle"]) {
   const every = (): number[] => Array.from({ length: bucketCount() }, (_, bucket) => bucket);
 
@@ -73,7 +72,7 @@ export function createLister({ run, start, bucketCount, bucketOf }: Connection, 
     return { end, environments: [...new Set(states.flatMap(([, environments]) => environments))] };
   }
 
-  /** Reads sessions, each at its own time after the call. Missing sessions are left out. */
+  /** Reads the rows of sessions, not all at the same moment. Missing sessions are omitted. */
   async function readRows(sessions: string[], call: Call): Promise<Map<string, Stamped>> {
     const rows = new Map<string, Stamped>();
     const groups = byBucket(sessions, bucketOf).map(async ([bucket, ids]) => {
@@ -146,14 +145,13 @@ export function createLister({ run, start, bucketCount, bucketOf }: Connection, 
     let page = cut === -1 ? found : found.slice(0, cut + 1);
     const sessions = page.map(({ session }) => session);
     const before = await readRows(sessions, call);
-    // Rows in different buckets are read at different times. Unchanged rows count as read at one time; the first
-    // changed row is later.
+    // Reads again, because buckets are read at different times. Rows that are equal in both reads belong to one moment.
     const rows = bucketCount() === 1 ? before : await readRows(sessions, call);
     const changed = sessions.findIndex((session) => before.get(session)?.written !== rows.get(session)?.written);
     if (changed !== -1) page = page.slice(0, changed + 1);
     const shown = page.flatMap(({ session }) => {
       const stamped = rows.get(session);
-      // The session was opened after the listing started, or moved to a different place in the order of idle time.
+      // Omits sessions that were opened after the listing started, or moved in the order of idle time.
       const isLater = stamped && (isIdle ? stamped.written : stamped.opened) > end;
       return stamped && !isLater ? [stamped.row] : [];
     });

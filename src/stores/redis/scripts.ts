@@ -1,10 +1,10 @@
-// The Lua scripts of the Redis store. Each is atomic.
+// The Lua scripts of the Redis store. Each is atomic. Their comments are: arguments → result.
 //
 // KEYS[1] is the name of a bucket, `prefix:{number}`. Every key of a script starts with it, so all are in one slot of a
 // Cluster. The keys of a session are these.
 //   :s:  a hash. v is the version, t the time of the newest entry, h the heading, l the lane.
 //        n is the place in the order of opening, o the clock at its opening, m the clock at its last commit.
-//        c is the mark as `version:mark`, unless it is the time. i is an intent, d is there if it expires.
+//        c is the mark as `version:mark`, unless it is the time. i is an intent, d is set if the session expires.
 //   :e:  the list of bodies.
 //   :k:  a hash. `=KEY` is a version, `@VERSION` is the time and the key as `time=KEY`.
 //   :p:  snapshots. Their versions are in :q:.
@@ -12,24 +12,24 @@
 // The keys of a bucket are these.
 //   :z   its clock.
 //   :a   all sessions, in the order of their opening.
-//   :o:ENVIRONMENT  open sessions, by the time of their newest entry. :x:ENVIRONMENT has the ended ones.
+//   :o:ENVIRONMENT  open sessions, by the time of their newest entry. :x:ENVIRONMENT has the ended sessions.
 //   :v   environments.
 //   :d   deadlines of sessions that expire.
 //   :w   sessions with an intent. The intents are in :t:.
 //
 // Redis checks its memory only before the first write of a script, and only if that write needs memory. So scripts that
-// may be refused begin with such a write, and scripts that must not be refused begin with another.
+// may be refused begin with such a write, and scripts that must not be refused begin with a write that needs none.
 import { createHash } from "node:crypto";
 import { shared } from "./shared-lua.ts";
 
 const sources = {
-  /** The number of buckets and the format, written once. Format, buckets → both as they are. */
+  /** Format, number of buckets → both as stored. They are written only once. */
   meta: `
     redis.call('HSETNX', KEYS[1], 'format', ARGV[1])
     redis.call('HSETNX', KEYS[1], 'buckets', ARGV[2])
     return redis.call('HMGET', KEYS[1], 'format', 'buckets')`,
 
-  /** Expire, commits → the answer; if an intent is in the way {session, intent}. */
+  /** Expire, commits → the answer, or {session, intent} if an intent blocks the commits. */
   append: `
     local expire, at = ARGV[1], 2
     local answer, lanes = judgeAll(ARGV, at)
@@ -43,8 +43,8 @@ const sources = {
     return answer`,
 
   /**
-   * Session, version, touched, seen, key, body, mark → "ok" or "duplicate"; nothing if it is unusual, for \`append\` to
-   * judge. Nearly every commit is one entry and nothing else, and takes two thirds of the time this way.
+   * Session, version, touched, seen, key, body, mark → "ok" or "duplicate"; false if only `append` can handle it.
+   * Nearly every commit is one entry and nothing else. With this script it takes two thirds of the time.
    */
   one: `
     local base, id, version, seen, key, call = KEYS[1], ARGV[1], ARGV[2], ARGV[4], ARGV[5], redis.call
@@ -70,8 +70,8 @@ const sources = {
     return 'ok'`,
 
   /**
-   * Session, after, up to, limit, bytes, whether from a snapshot → {intent, version, place, touched, mark, entries, its
-   * version, snapshot}.
+   * Session, after, up to, limit, bytes, whether from a snapshot → {intent, version, place, touched, mark, entries, the
+   * snapshot's version, snapshot}.
    */
   read: `
     local id, from = ARGV[1], tonumber(ARGV[2])
@@ -98,10 +98,10 @@ const sources = {
     version = tonumber(version)
     return {s[1], text(version), entries(ARGV[1], version - 1, version, 1)[1]}`,
 
-  /** Writes something: replicas that have it have all earlier writes. */
+  /** Makes a write. A replica that has this write has all earlier writes. */
   mark: `return call('INCR', base .. ':z')`,
 
-  /** Session, and optionally the version and mark of its end → 1 if it was deleted, 0, or the intent in the way. */
+  /** Session, and optionally its version and mark → 1 if it was deleted, 0 if not, or the intent that blocks it. */
   delete: `
     local id, version, seen = ARGV[1], ARGV[2], ARGV[3]
     local s = call('HMGET', base .. ':s:' .. id, 'v', 'l', 'i', 't', 'c')
@@ -115,15 +115,12 @@ const sources = {
     end
     return 1`,
 
-  /** Environment → {open sessions, whether some are to be swept yet, sessions with an intent}. */
+  /** Environment → {open sessions, whether expired sessions remain, sessions with an intent}. */
   count: `
     local more = sweep(1000)
     return {call('ZCARD', base .. ':o:' .. ARGV[1]), more and 1 or 0, call('SMEMBERS', base .. ':w')}`,
 
-  /**
-   * What the clock must show at least → {the clock, whether some are to be swept yet, environments, sessions with an
-   * intent}.
-   */
+  /** Minimum for the clock → {clock, whether expired sessions remain, environments, sessions with an intent}. */
   begin: `
     local more = sweep(1000)
     local clock = call('GET', base .. ':z') or '0'
@@ -134,8 +131,8 @@ const sources = {
     return {clock, more and 1 or 0, call('SMEMBERS', base .. ':v'), call('SMEMBERS', base .. ':w')}`,
 
   /**
-   * Index, from, to, how many, "=" if of the first place only sessions behind one are wanted, that one → ids and their
-   * places.
+   * Index, first score, last score, limit, "=" or "", session → ids and their scores. With "=", the ids with the first
+   * score must be behind the session.
    */
   page: `
     local found, from, size, offset = {}, ARGV[2], tonumber(ARGV[4]), 0
@@ -157,16 +154,16 @@ const sources = {
     for at, id in ipairs(ARGV) do rows[at] = call('HMGET', base .. ':s:' .. id, 'v', 't', 'h', 'n', 'o', 'm', 'i', 'c') end
     return rows`,
 
-  /** Commits → as \`append\`, and changes nothing. */
+  /** Commits → the answer of `append`, without changes. */
   judge: `return (judgeAll(ARGV, 1))`,
 
-  /** Intent, sessions → records it as pending. The record expires; without it, the intent has no effect. */
+  /** Intent, sessions → records the intent as pending. The record expires; without it, the intent has no effect. */
   intend: `
     call('HSET', base .. ':t:' .. ARGV[1], 'state', 'pending', 'sessions', ARGV[2])
     call('PEXPIRE', base .. ':t:' .. ARGV[1], 60000)
     return 1`,
 
-  /** The intent's name in sessions, expire, commits → as \`append\`, and keeps them aside. */
+  /** The intent's name in sessions, expire, commits → the answer of `append`, and stores the commits as prepared. */
   prepare: `
     local at = 3
     local answer = judgeAll(ARGV, at)
@@ -187,8 +184,8 @@ const sources = {
     return 'ok'`,
 
   /**
-   * Intent, how many sessions → its stamp, if it was pending and is committed now: the moment at which all of it is
-   * stored.
+   * Intent, number of sessions → its stamp, if it was pending and is committed now. From this moment, all its commits
+   * are stored.
    */
   commit: `
     local key = base .. ':t:' .. ARGV[1]
@@ -203,13 +200,13 @@ const sources = {
   /** Intent → {state, sessions}. */
   state: `return call('HMGET', base .. ':t:' .. ARGV[1], 'state', 'sessions')`,
 
-  /** Intent → 1 if it was pending and is no more. */
+  /** Intent → 1 if it was pending and was removed. */
   abort: `
     local key = base .. ':t:' .. ARGV[1]
     if call('HGET', key, 'state') ~= 'pending' then return 0 end
     return call('DEL', key)`,
 
-  /** Intent → forgets it. Every log has what it was about. */
+  /** Intent → deletes it, after every log has its commits. */
   done: `return call('DEL', base .. ':t:' .. ARGV[1])`,
 
   /**
@@ -249,7 +246,6 @@ export type ScriptName = keyof typeof sources;
 /** Scripts without the shared functions, whose definition takes time in every call. */
 const alone = new Set(["meta", "one"]);
 
-/** The scripts by name. */
 export const scripts = Object.fromEntries(
   Object.entries(sources).map(([name, lua]) => [name, alone.has(name) ? lua : `${shared}${lua}`]),
 ) as Record<ScriptName, string>;

@@ -1,6 +1,6 @@
 // Lua functions that the scripts of the Redis store share. See scripts.ts for the keys.
 
-/** How a commit stands in the arguments of a script, from some place on; then come its entries, two places each. */
+/** Starts with the positions of a commit's fields in the arguments. Entries follow, two arguments for each entry. */
 export const shared = `
 local base = KEYS[1]
 local call = redis.call

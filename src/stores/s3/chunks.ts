@@ -12,7 +12,7 @@ const chunkEntries = 128;
 const chunkSize = 1024 * 1024;
 /** This many objects at one level become a page at the next level. */
 const fan = 16;
-/** Requests that one verb sends at once. */
+/** Maximum number of requests that one operation sends concurrently. */
 export const parallel = 16;
 /** Size of the cache of objects, in characters. */
 const cacheSize = 16 * 1024 * 1024;
@@ -23,7 +23,7 @@ interface Chunk {
 
 interface Page {
   refs: Ref[];
-  /** The keys of all entries under it; none in a page of snapshots. */
+  /** The keys of all entries below the page; empty in a page of snapshots. */
   keys: [key: string, version: number][];
 }
 
@@ -80,7 +80,7 @@ export function createChunks(client: Client) {
     return found.flat();
   }
 
-  /** Reads the entries of a range of versions, both ends included: at least one, and up to this number of bytes. */
+  /** Reads the entries from version `first` to `last`: at least one entry, and up to this number of bytes. */
   async function entries(head: Head, first: number, last: number, call: Call, bytes = Infinity): Promise<Kept[]> {
     const start = head.version - head.tail.length;
     const found: Kept[] = [];
@@ -111,7 +111,7 @@ export function createChunks(client: Client) {
   async function snapshotUpTo(head: Head, version: number, call: Call): Promise<Snapshot | undefined> {
     const fresh = head.fresh.findLast((snapshot) => snapshot.version <= version);
     if (fresh) return { ...fresh };
-    // The first version of each chunk is that of a snapshot.
+    // The first version of a chunk is the version of its snapshot.
     let ref = head.snapshots.findLast((ref) => ref[1] <= version);
     while (ref && ref[0] > 0) {
       ref = (await pageOf(head, "s", ref, call)).refs.findLast((ref) => ref[1] <= version);
@@ -134,8 +134,8 @@ export function createChunks(client: Client) {
   }
 
   /**
-   * Writes a head's contents into separate objects, and lists many of these in pages. The head does not change: its
-   * next put may refer to them. The objects never change, so two processes that do this write the same objects.
+   * Writes a head's contents into separate objects, and lists many of these objects in pages. The head does not change:
+   * its next put may refer to the objects. The objects never change, so two processes write the same objects.
    */
   async function move(head: Head, keys: ReadonlyMap<string, number>): Promise<Moved> {
     const puts: { key: string; body: string }[] = [];
@@ -167,7 +167,7 @@ export function createChunks(client: Client) {
   return { entries, snapshotUpTo, keys, move };
 }
 
-/** The start of the keys of a log's objects. */
+/** Returns the prefix of the keys of a log's objects. */
 export function folderOf({ session, life }: Pick<Head, "session" | "life">): string {
   return `logs/${nameOf(session)}/${life}/`;
 }
@@ -186,7 +186,7 @@ export function sizeOf({ tail, fresh }: Head): number {
   return tail.reduce(add, 0) + fresh.reduce(add, 0);
 }
 
-/** Removes entries that were moved out of this head or an earlier one. Returns undefined if others moved them. */
+/** Removes entries that were moved out of this head or an earlier head; undefined if another process moved them. */
 export function without(head: Head, { from, chunks, snapshots }: Moved): Head | undefined {
   const isSame = (a: Ref[], b: Ref[]): boolean => a.length === b.length && String(a.at(-1)) === String(b.at(-1));
   if (head.life !== from.life || head.version < from.version) return undefined;
@@ -235,7 +235,7 @@ function keysIn(entries: Kept[], first: number): [string, number][] {
   return entries.flatMap(({ key }, at) => (key === undefined ? [] : [[key, first + at] as [string, number]]));
 }
 
-/** Runs a function for each item, several at once. Stops at the first failure. */
+/** Runs a function for each item, at most `limit` concurrently. Stops at the first failure. */
 export async function inParallel<T, U>(items: T[], limit: number, run: (item: T) => Promise<U>): Promise<U[]> {
   const results: U[] = [];
   let next = 0;

@@ -11,11 +11,11 @@ import type { Location } from "./location.ts";
 /** Milliseconds that background work may take, and extra milliseconds for each byte that it sends. */
 const timeLimit = 5000;
 const perByte = 1 / 1000;
-/** Extra time for a verb while the server is answering other requests from this process. */
+/** Extra milliseconds for an operation while the server is answering other requests from this process. */
 const overtime = 25_000;
 /** Maximum number of concurrent requests. Additional requests would only wait for each other. */
 const mostConnections = 64;
-/** Maximum size of an answer in bytes: about the longest text that V8 can hold. */
+/** Maximum size of an answer in bytes: about the longest string that V8 can hold. */
 const largest = 512 * 1024 * 1024;
 
 /** Returns the time limit of background work. */
@@ -29,10 +29,10 @@ export interface Found {
 }
 
 export interface ListedObject {
-  /** Without the prefix of the store. */
+  /** The object's key, without the store's prefix. */
   key: string;
   etag: string;
-  /** By the server's clock, in milliseconds. */
+  /** The time of the last change by the server's clock, in milliseconds. */
   modified: number;
 }
 
@@ -78,7 +78,7 @@ export function createClient(location: Location) {
   let running = 0;
   let answered = -Infinity;
 
-  /** Returns whether a late verb may take longer, because the server is answering other requests. */
+  /** Returns whether a late operation may take longer, because the server is answering other requests. */
   function hasOvertime({ until }: Call): boolean {
     const now = performance.now();
     return now - answered <= 1000 && now <= until + overtime;
@@ -119,7 +119,7 @@ export function createClient(location: Location) {
     const search = Object.entries(query).map((pair) => pair.map(encode).join("="));
     const url = `${origin}${path}${search.length > 0 ? `?${search.join("&")}` : ""}`;
     const signed = await sign(Signer, location, { method, url, headers, body: body ?? "" }, keys);
-    // An attempt that hangs must leave time for a second one, which may reach a healthy server.
+    // An attempt that hangs must leave time for a second attempt, which may reach a healthy server.
     const timeout = Math.max((call.until - performance.now()) * 0.6, 1000);
     const sent = { method, origin, path: url.slice(origin.length), headers: signed, body: body ?? null };
     return exchange({ ...sent, dispatcher: pool, limits: { timeout, largest } }, async (answer) => ({
@@ -131,23 +131,23 @@ export function createClient(location: Location) {
 
   /** Retries until the answer is final. `onDoubt` is called for each attempt that may have been applied. */
   async function send(request: Request, onDoubt?: () => void): Promise<Answer> {
-    let reason = "it does not answer";
+    let reason = "the service does not answer";
     for (let tries = 0; ; tries++) {
       await enter();
       try {
-        // Nothing was sent: earlier requests received no answer in all this time.
+        // Nothing was sent, because earlier requests used all connections without an answer.
         if (isLate(request.call)) throw busy(reason);
         const answer = await once(request);
         if (!isPassing(answer)) {
           answered = performance.now();
           return answer;
         }
-        reason = `it answered ${answer.status} ${codeOf(answer)}`.trim();
+        reason = `the service answered ${answer.status} ${codeOf(answer)}`.trim();
         if (answer.status !== 409) onDoubt?.();
       } catch (thrown) {
         if (thrown instanceof HoldfastError) throw thrown;
         const isLate = thrown instanceof ExchangeError && thrown.kind === "timeout";
-        reason = isLate ? "it does not answer" : messageOf(thrown);
+        reason = isLate ? "the service does not answer" : messageOf(thrown);
         onDoubt?.();
       } finally {
         leave();
@@ -176,7 +176,7 @@ export function createClient(location: Location) {
       return fail(`is in another region than ${location.region} (${said})${told}; set region=… in the URL`);
     }
     if (answer.status === 401 || answer.status === 403) {
-      return fail(`refused the credentials or lacks the permission (${said})${told}`);
+      return fail(`refused the request because the credentials are wrong or lack permission (${said})${told}`);
     }
     if (answer.status === 507 || /quota|storagefull/i.test(code)) {
       return new HoldfastError("store_full", `the S3 store ${name} has no space left (${said})${told}`);
@@ -222,7 +222,7 @@ export function createClient(location: Location) {
       throw failed(answer);
     },
 
-    /** Deletes an object. With an etag, deletes only that version; returns false if the object is a different one. */
+    /** Deletes an object. With an etag, deletes only that version; returns false if the object has another etag. */
     async remove(key: string, call: Call, etag?: string): Promise<boolean> {
       const headers: Record<string, string> = etag === undefined ? {} : { "if-match": etag };
       const answer = await send({ method: "DELETE", key, headers, call });
@@ -231,7 +231,7 @@ export function createClient(location: Location) {
       return true;
     },
 
-    /** Lists objects under a prefix in the order of their keys, after a key; at most `limit` and at most 1,000. */
+    /** Lists objects under a prefix in the order of their keys, after a key; at most `most`, and at most 1,000. */
     async list(under: string, after: string | undefined, call: Call, most = 1000): Promise<ListedPage> {
       const query = { "list-type": "2", "max-keys": String(Math.min(most, 1000)), prefix: prefix + under };
       const from: Record<string, string> = after === undefined ? {} : { "start-after": prefix + after };
@@ -253,7 +253,6 @@ export function createClient(location: Location) {
   };
 }
 
-/** Returns the signed headers of a request. */
 export async function sign(
   Signer: typeof AwsV4Signer,
   {

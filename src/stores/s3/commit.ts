@@ -15,7 +15,7 @@ export interface WritingParts {
   chunks: Chunks;
   /** Starts background work. Only `close` waits for it. */
   background(task: () => Promise<unknown>): void;
-  /** Returns the features of the service; rejects if a required one is missing. */
+  /** Returns the features of the service; rejects if a required feature is missing. */
   ready(): Promise<Abilities>;
 }
 
@@ -24,20 +24,20 @@ export interface Abilities {
   removesIf: boolean;
 }
 
-/** A commit to a head with more characters than this waits until its contents have been moved out. */
+/** If the head has more characters than this, a commit waits until the head's contents have been moved out. */
 const mostInHead = 1024 * 1024;
 
 export type Commits = ReturnType<typeof createCommits>;
 
 export function createCommits({ client, heads, chunks, background, ready }: WritingParts) {
-  /** Replaces the known head; returns false if a different process has replaced it. */
+  /** Replaces the known head; returns false if another process has replaced it. */
   async function put(known: Known, state: State, next: Head, call: Call): Promise<boolean> {
     if (known.moving && sizeOf(next) > mostInHead) await known.moving;
     const trimmed = (known.moved && without(next, known.moved)) ?? next;
     const raw = { ...trimmed, mark: randomMark() };
     const condition = state.etag === undefined ? ({ absent: true } as const) : { etag: state.etag };
     const body = encodeHead(raw);
-    // It is used up now, or outdated.
+    // The put uses the moved part, or the moved part is outdated.
     known.moved = undefined;
     let answer: Put;
     try {
@@ -58,13 +58,13 @@ export function createCommits({ client, heads, chunks, background, ready }: Writ
   async function isApplied(session: string, ours: Head, before: Head, call: Call): Promise<boolean> {
     const { head, raw } = await heads.look(session, call);
     if (raw.mark === ours.mark) return true;
-    // A pending commit is not replaced before it is decided, so ours would still be there.
+    // No process replaces a pending commit before it is decided, so ours would still be in the head.
     if (ours.pending) return false;
-    // Our own deletion would have left its mark. So either a different process deleted it, or no process did.
+    // The head does not have our mark, so our deletion failed: another process deleted the log, or no process did.
     if (ours.version === 0 && (head.version === 0 || head.life === before.life)) return false;
     if (ours.version === 0 || head.life !== ours.life) {
       const message = `session ${JSON.stringify(session)} in ${client.name} was opened or deleted by another process`;
-      throw new HoldfastError("store_failed", `${message} while a write to it got no answer`);
+      throw new HoldfastError("store_failed", `${message} while this process waited for the answer to a write`);
     }
     if (head.version < ours.version) return false;
     const [entry] = await chunks.entries(head, ours.version, ours.version, call);
@@ -99,13 +99,13 @@ export function createCommits({ client, heads, chunks, background, ready }: Writ
       const { next, answers } = judgeAll(state.head, writes, keys, birth);
       const isOpening = next.version > 0 && state.head.version === 0;
       if (next === state.head && !isFresh) {
-        // A refusal counts only if the state was current.
+        // A refusal is final only if the state is current, so the state is read again.
         await lookAgain(known, call);
         isFresh = true;
         continue;
       }
       if (isOpening) {
-        // Written before the log, so that listings find every log.
+        // The index entry is written before the log, so that listings find every log.
         if (index !== undefined) drop(index);
         index = indexKey(birth.order, nameOf(session));
         await client.put(index, "", call);

@@ -10,11 +10,11 @@ import { corrupt, decodeHead, decodeSummary, emptyHead, nameOf, settled, type He
 export interface State {
   /** The stored head. */
   raw: Head;
-  /** The effective head: with the pending commit, or without. */
+  /** The effective head: with or without the pending commit. */
   head: Head;
   /** The etag of the object; undefined if it is missing. */
   etag: string | undefined;
-  /** The undecided intent that it waits for, if any. */
+  /** The undecided intent of the pending commit, if any. */
   undecided: string | undefined;
 }
 
@@ -28,7 +28,7 @@ interface Keys {
 export interface Known {
   readonly session: string;
   state: State | undefined;
-  /** Counts the changes of `state`. An answer requested before a change is older. */
+  /** Counts the changes of `state`. An answer that was requested before a change is outdated. */
   turn: number;
   keys: Keys;
   moved: Moved | undefined;
@@ -41,7 +41,7 @@ const mostWeight = 64 * 1024 * 1024;
 const mostKnown = 20_000;
 /** Milliseconds that a writer waits for another writer's decision before it decides itself. */
 export const intentTimeLimit = 3000;
-/** The first bytes of a head. They contain its first line, unless names are very long. */
+/** Number of bytes that contain the first line of a head, unless names are very long. */
 const summaryBytes = 2048;
 
 export type Decision = "committed" | "aborted";
@@ -157,7 +157,7 @@ export function createHeads(client: Client, chunks: Chunks) {
     return new HoldfastError("store_busy", message);
   }
 
-  /** Returns the keys of a log, at least up to the end of this head. */
+  /** Returns the keys of a log, at least up to the version of this head. */
   async function keysOf(session: string, head: Head, call: Call): Promise<ReadonlyMap<string, number>> {
     const known = knownOf(session);
     if (known.keys.life !== head.life) known.keys = { life: head.life, upTo: 0, versions: new Map() };
@@ -169,9 +169,7 @@ export function createHeads(client: Client, chunks: Chunks) {
     return keys.versions;
   }
 
-  /**
-   * Reads a session's row from the start of its head; returns "same" if the etag is unchanged and nothing is undecided.
-   */
+  /** Reads a session's row from the start of its head; "same" if the etag is unchanged and nothing is undecided. */
   async function peek(name: string, call: Call, seen?: string): Promise<Peek | "same"> {
     const key = headKey(name);
     for (;;) {
@@ -200,6 +198,6 @@ export function createHeads(client: Client, chunks: Chunks) {
 export interface Peek {
   etag: string | undefined;
   summary: Summary | undefined;
-  /** Returns whether a head has no pending commit, so that its meaning cannot change. */
+  /** Whether the head has no pending commit, so that its meaning cannot change. */
   isFinal: boolean;
 }

@@ -16,29 +16,27 @@ export interface Kept {
 /** An object of the log (level 0), or a page that lists objects, with its first and last version. */
 export type Ref = [level: number, first: number, last: number];
 
-/** A commit that counts only if its intent is committed. */
+/** A commit that takes effect only if its intent is committed. */
 export interface Pending extends Pick<Summary, "life" | "order" | "version" | "touched" | "heading" | "chain"> {
   intent: string;
   entries: Kept[];
   snapshot?: Snapshot;
 }
 
-/** The row of a session in listings. The first line of the object has it. */
+/** The row of a session in listings: the first line of the object. */
 export interface Summary {
   session: string;
   /** A random id of each put. */
   mark: string;
-  /** A random id for the log. A log that is opened again under the same session id has a different one. */
+  /** A random id of the log. A session that is deleted and opened again gets a new id. */
   life: string;
-  /** Its place in the order of opening. */
+  /** The log's place in the order of opening. */
   order: string;
   /** 0: there is no log. */
   version: number;
   touched: number;
   heading: Heading;
-  /**
-   * `VERSION:MARK`. It is outdated if the version differs from the log's: older versions of Holdfast write no marks.
-   */
+  /** `VERSION:MARK`. It is outdated if the version is not the log's: older versions of Holdfast write no marks. */
   chain?: string;
   pending?: Omit<Pending, "entries" | "snapshot">;
 }
@@ -60,7 +58,9 @@ export function randomMark(): string {
   return randomBytes(9).toString("base64url");
 }
 
-/** Returns a session's name in keys. Ids with characters other than letters and digits are hashed. */
+/**
+ * Returns a session's name in keys. Long ids, and ids with characters other than letters, digits, _ and -, are hashed.
+ */
 export function nameOf(session: string): string {
   if (/^[A-Za-z0-9_-]{1,128}$/.test(session)) return session;
   return `h.${createHash("sha256").update(session, "utf16le").digest("base64url")}`;
@@ -71,7 +71,7 @@ export function emptyHead(session: string): Head {
   return { session, ...none, chunks: [], snapshots: [], tail: [], fresh: [] };
 }
 
-/** The first line has the row for listings, the second line the rest. */
+/** Encodes a head. The first line has the row for listings, the second line the rest. */
 export function encodeHead({ tail, fresh, chunks, snapshots, pending, ...summary }: Head): string {
   const [first, second] = [
     { format, ...summary },
@@ -131,7 +131,7 @@ export function judge(head: Head, { seen, entries }: Write, taken: (key: string)
   return endsAt(head, seen) ? "ok" : "conflict";
 }
 
-/** Returns the head after an accepted write. A log that it opens has this life and order. */
+/** Returns an accepted write as a pending commit. A log that it opens has the life and order in `birth`. */
 export function pendingOf(head: Head, write: Write, intent: string, mark: string, birth: Birth): Pending {
   const { life, order } = head.version === 0 ? birth : head;
   const entries = write.entries.map((entry): Kept => ({ ...entry, mark }));

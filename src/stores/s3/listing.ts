@@ -1,4 +1,4 @@
-// Lists sessions of the S3 store: the order comes from the names of the index, the rest from the heads.
+// Lists sessions of the S3 store: the order comes from the names of index objects, the rest from the heads.
 import type { Call, Listing, Row, Rows } from "../front.ts";
 import { inParallel, parallel } from "./chunks.ts";
 import { backgroundCall } from "./client.ts";
@@ -16,12 +16,6 @@ const sameMoment = 2000;
 interface Known {
   etag: string | undefined;
   summary: Summary | undefined;
-}
-
-/** A session to read, and the conditions that it must still meet. */
-interface Candidate {
-  name: string;
-  fits(summary: Summary): boolean;
 }
 
 export function createLister({ client, heads, background }: WritingParts) {
@@ -42,10 +36,13 @@ export function createLister({ client, heads, background }: WritingParts) {
   }
 
   /**
-   * Reads rows as of one moment: reads all at once, and then once more. The first row that changed in between is kept,
-   * and the rows after it are left out. `done` is the number of candidates used.
+   * Reads the candidates that still fit, as of one moment: reads all of them twice. The first row that changed in
+   * between is kept, and the rows after it are omitted. `done` is the number of candidates used.
    */
-  async function atOneMoment(candidates: Candidate[], call: Call): Promise<{ rows: Row[]; done: number }> {
+  async function atOneMoment(
+    candidates: { name: string; fits(summary: Summary): boolean }[],
+    call: Call,
+  ): Promise<{ rows: Row[]; done: number }> {
     const look = (): Promise<Known[]> => inParallel(candidates, parallel, ({ name }) => rowOf(name, call));
     const first = await look();
     const second = candidates.length <= 1 ? first : await look();
@@ -57,14 +54,12 @@ export function createLister({ client, heads, background }: WritingParts) {
     return { rows: found, done };
   }
 
-  /**
-   * The cursor is a place. After the first page it also has the end of the listing, by places and the server's clock.
-   */
+  /** The cursor is a place. After the first page it also has the last place and the last server time to list. */
   async function byOpening({ after, limit }: Listing, call: Call): Promise<Rows> {
     const [place, until = nextOrder(), ending] = after?.split(" ") ?? [];
     const from = place === undefined ? undefined : `index/${place}`;
     const { objects, more, date } = await client.list("index/", from, call, limit);
-    // Sessions opened later are left out, so that the listing ends.
+    // Sessions opened later are omitted, so that the listing ends.
     const end = ending === undefined ? date + sameMoment : Number(ending);
     const isOld = ({ key, modified }: (typeof objects)[number]): boolean =>
       !isOwnAndAfter(parseIndexKey(key).order, until) && modified <= end;
@@ -117,7 +112,7 @@ export function createLister({ client, heads, background }: WritingParts) {
       .filter((summary) => byTouched(summary, { touched: Number(touched), order }) > 0)
       .sort(byTouched);
     const page = wanted.slice(0, limit);
-    // Sessions touched meanwhile are left out, because their place in this order has changed.
+    // Sessions touched in the meantime are omitted, because their place in this order has changed.
     const { rows, done } = await atOneMoment(
       page.map(({ session, order, touched }) => ({
         name: nameOf(session),

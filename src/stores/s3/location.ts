@@ -4,12 +4,12 @@ import { invalidOption } from "../../core/errors.ts";
 export interface S3Credentials {
   accessKeyId: string;
   secretAccessKey: string;
-  /** Of temporary credentials. */
+  /** The token of temporary credentials. */
   sessionToken?: string;
 }
 
 export interface Location extends S3Credentials {
-  /** For messages. Contains no secrets. */
+  /** The store's name in messages. Contains no secrets. */
   name: string;
   origin: string;
   /** The path of the bucket, percent-encoded, without a slash at its end. Paths of objects start with it. */
@@ -37,7 +37,7 @@ export function locationOf(
     throw invalidOption("`url` must look like s3://bucket/prefix");
   if (parsed.username !== "" || parsed.password !== "" || parsed.port !== "") {
     throw invalidOption(
-      "`url` has more than a bucket and a prefix; set credentials with AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+      "`url` must contain only a bucket and a prefix; set credentials with AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
     );
   }
   const unknown = [...parsed.searchParams.keys()].find((name) => !parameters.has(name));
@@ -81,7 +81,7 @@ function credentialsIn(env: Record<string, string | undefined>): S3Credentials {
   const { AWS_ACCESS_KEY_ID: accessKeyId, AWS_SECRET_ACCESS_KEY: secretAccessKey, AWS_SESSION_TOKEN: token } = env;
   if (!accessKeyId || !secretAccessKey) {
     throw invalidOption(
-      "an S3 store needs credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give `credentials`",
+      "an S3 store needs credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or pass `credentials`",
     );
   }
   return { accessKeyId, secretAccessKey, ...(token && { sessionToken: token }) };

@@ -7,10 +7,7 @@ const own = randomBytes(4).toString("hex");
 const length = 16 + 1 + own.length;
 let last = 0;
 
-/**
- * Returns the next place in the order of opening: the current time, or just after the last place that this process
- * assigned.
- */
+/** Returns the next place in the order of opening: the current time, but always after this process's last place. */
 export function nextOrder(): string {
   last = Math.max(Date.now() * 1000, last + 1);
   return `${String(last).padStart(16, "0")}-${own}`;
@@ -30,7 +27,7 @@ export function parseIndexKey(key: string): { order: string; name: string } {
   return { order: rest.slice(0, length), name: rest.slice(length + 1) };
 }
 
-/** Returns whether this process opened the log after it had assigned a different place. */
+/** Returns whether this process assigned a place, and the place is after another place. */
 export function isOwnAndAfter(order: string, other: string): boolean {
   return order.endsWith(own) && order > other;
 }

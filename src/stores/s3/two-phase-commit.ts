@@ -31,7 +31,7 @@ export function createTwoPhaseCommit({ client, heads, background, ready }: Writi
     return answers.has("duplicate") ? "duplicate" : answers.has("conflict") ? "conflict" : "ok";
   }
 
-  /** All writers put heads in the same order, so that one of two conflicting writers is first everywhere. */
+  /** All writers put heads in the same order, so that one of two conflicting writers is first at every head. */
   async function append(unit: Unit, call: Call): Promise<Appended> {
     await ready();
     const sorted = unit.toSorted((a, b) => (nameOf(a.session) < nameOf(b.session) ? -1 : 1));
@@ -50,11 +50,11 @@ export function createTwoPhaseCommit({ client, heads, background, ready }: Writi
     }
   }
 
-  /** Tries once; false if other writers interfered. */
+  /** Tries once to append a unit. Returns false if other writers interfered. */
   async function attempt(unit: Unit, parts: Part[], call: Call): Promise<boolean> {
     const intent = randomMark();
     const births = new Map<string, Birth>();
-    // Places in the order of opening as they were handed over.
+    // New sessions get places in the order of their commits.
     for (const { session, seen } of unit) {
       if (seen.version === 0) births.set(session, { life: randomMark(), order: nextOrder() });
     }
@@ -82,13 +82,13 @@ export function createTwoPhaseCommit({ client, heads, background, ready }: Writi
     } finally {
       if (!isDecided) {
         for (const known of waiting) heads.learn(known, undefined);
-        // Saves others the wait. If the decision is just being made, this has no effect, which is correct.
+        // Aborts the intent, so that other writers need not wait. This has no effect if another process has decided it.
         background(() => heads.decide(intent, "aborted", backgroundCall()));
       }
     }
   }
 
-  /** Puts a commit as pending; false if the log has changed and refuses it. */
+  /** Puts a commit as pending. Returns false if the log has changed and refuses the commit. */
   async function putPending(part: Part, intent: string, birth: Birth | undefined, call: Call): Promise<boolean> {
     const { write, known } = part;
     const mark = randomMark();
@@ -113,10 +113,7 @@ export function createTwoPhaseCommit({ client, heads, background, ready }: Writi
     if (isCommitted) committed(known, before, head);
   }
 
-  /**
-   * Puts the heads without pending commits, then deletes the decision. If this fails, the next put of each head does
-   * it.
-   */
+  /** After a pause, puts the heads that still have the pending commit without it, and deletes the decision. */
   function settleLater(intent: string, sessions: string[]): void {
     const timer = setTimeout(() => settleNow(intent), settleAfter).unref();
     unsettled.set(intent, { sessions, timer });

@@ -2,7 +2,7 @@
 import { fstatSync, ftruncateSync, readdirSync, readlinkSync, readSync, realpathSync, statSync } from "node:fs";
 import { HoldfastError } from "../../core/errors.ts";
 
-/** Milliseconds between two checks. One costs about 50 µs of CPU. */
+/** Milliseconds between two checks. A check costs about 50 µs of CPU. */
 const interval = 100;
 /** SQLite maps the first 32 KB of the shared-memory file. Reading beyond the file's end kills the process (SIGBUS). */
 const sharedMemory = 32 * 1024;
@@ -10,7 +10,7 @@ const sharedMemory = 32 * 1024;
 /** Bytes of the smallest page. */
 const smallestFile = 512;
 
-/** A file that SQLite has open. The number is its handle, known on Linux only. */
+/** A file that SQLite has open. `handle` is its file descriptor, known only on Linux. */
 interface OpenFile {
   path: string;
   device: number;
@@ -22,11 +22,11 @@ interface OpenFile {
  * Returns a function that throws if the files at a path are not the files that SQLite has open. It checks at most ten
  * times a second. Commits to a removed file would succeed, and would be missing after a restart.
  *
- * On Linux it also reads the files' headers, using SQLite's own handles. Closing a different handle to the same file
- * would drop this process's locks.
+ * On Linux it also reads the files' headers, using SQLite's own handles. Closing another handle to the same file would
+ * drop this process's locks.
  */
 export function createFileCheck(path: string, applicationId: number, assertVersion: () => void): () => void {
-  // Reads something first, because SQLite creates a new file's log and shared memory with the first transaction.
+  // Runs a query first, because SQLite creates a new file's log and shared memory with the first transaction.
   assertVersion();
   const [database, log, shared] = ["", "-wal", "-shm"].map((end) => findOpen(`${path}${end}`)) as [
     OpenFile | undefined,
@@ -39,17 +39,17 @@ export function createFileCheck(path: string, applicationId: number, assertVersi
   let failure: unknown;
 
   function failed(code: "store_failed" | "store_corrupt", what: string, todo: string): HoldfastError {
-    return new HoldfastError(code, `${what} while this process used it; ${todo}`);
+    return new HoldfastError(code, `${what} while this process was using it; ${todo}`);
   }
 
   function assertInPlace({ path, device, inode }: OpenFile): void {
     const found = statSync(path, { throwIfNoEntry: false });
-    const todo = "put the file back, or restart this process to use the file that is there now";
+    const todo = "restore the file, or restart this process to use the file that is now at this path";
     if (found === undefined) throw failed("store_failed", `${path} was removed or renamed`, todo);
     if (found.dev !== device || found.ino !== inode) throw failed("store_failed", `${path} was replaced`, todo);
   }
 
-  /** Checks the first page of the database file, whatever its log says. */
+  /** Checks the first page of the database file, without the changes in its log. */
   function assertHeader(file: OpenFile): void {
     const todo = "stop this process and restore a back-up";
     const { size } = statSync(file.path);
@@ -75,7 +75,7 @@ export function createFileCheck(path: string, applicationId: number, assertVersi
     if (index === undefined || index.readUInt32LE(16) === 0) return;
     const { size } = statSync(log.path);
     const header = readStart(log, 32);
-    // A different process may just have started a new log.
+    // Another process may have started a new log in the meantime.
     if (!readIndex(shared)?.equals(index)) return;
     const isWhole = size >= 32 + index.readUInt32LE(16) * (24 + pageSizeIn(index));
     if (isWhole && (header === undefined || header.subarray(16, 24).equals(index.subarray(32, 40)))) return;
@@ -131,9 +131,7 @@ function readStart(file: OpenFile, length: number): Buffer | undefined {
   return holds(file) && readSync(file.handle!, bytes, 0, length, 0) === length ? bytes : undefined;
 }
 
-/**
- * Returns whether the handle still belongs to the file. Another store in this process may have opened and closed it.
- */
+/** Returns whether SQLite's handle still belongs to the file. If not, looks for the current handle. */
 function holds(file: OpenFile): boolean {
   const { device, inode } = file;
   const isSame = (handle: number): boolean => {

@@ -23,22 +23,16 @@ export interface Database {
   close(): unknown;
 }
 
-/** An open database, and a check that its files are still in place. */
-export interface OpenedFile {
-  database: Database;
-  assertSound(): void;
-}
-
-/** "hold", the application id in the header of each file. SQLite has this field to identify the owner of a file. */
+/** "hold", the application id in the header of each file, by which SQLite identifies a file's application. */
 const applicationId = 0x686f6c64;
 /** Milliseconds to wait for other processes while the file is opened. */
 const timeLimit = 5000;
 /**
- * Migrations: each one migrates a file from the version of its index to the next. A released migration never changes.
+ * Migration n migrates a file from version n to version n + 1. A released migration never changes.
  *
  * Events are stored in the order of writing, not by session. A group of commits then fills whole pages, and only the
  * two small indexes have scattered writes. The index of keys has `mark`, a quarter of the size of a key; duplicate keys
- * are checked within the transaction. AUTOINCREMENT, so that a cached number never refers to another session.
+ * are checked within the transaction. With AUTOINCREMENT, a cached number never refers to another session.
  * `sessions.touched` is never later than the session's newest event: commits do not change it, and a listing by idle
  * time updates outdated rows.
  */
@@ -90,8 +84,8 @@ const migrations = [
 const readVersion = `SELECT (SELECT count(*) FROM sqlite_schema) AS tables, a.application_id AS application,
   v.user_version AS version FROM pragma_application_id a, pragma_user_version v`;
 
-/** Opens a file and migrates it. Refuses foreign, damaged and newer files, and leaves them unchanged. */
-export function openFile(path: string, durability: "process" | "power"): OpenedFile {
+/** Opens a file and migrates it. Refuses damaged, newer and foreign files, and leaves them unchanged. */
+export function openFile(path: string, durability: "process" | "power") {
   try {
     const size = statSync(path, { throwIfNoEntry: false })?.size;
     if (size === undefined && !existsSync(dirname(path))) {
@@ -99,9 +93,9 @@ export function openFile(path: string, durability: "process" | "power"): OpenedF
       throw new HoldfastError("store_failed", message);
     }
     if (size === undefined) create(path);
-    // The file is first checked read-only, because closing a file that was opened for writing could write to it. A
-    // journal next to it means that it is being created, or that its creator was killed. Only opening it for writing
-    // can repair that.
+    // First checks the file read-only, because closing a file that was opened for writing could change it. A journal
+    // next to the file means that another process is creating it, or was killed while creating it. Only opening it for
+    // writing can repair that.
     if (size !== undefined && size > 0 && !existsSync(`${path}-journal`)) {
       const database = connect(path, true);
       try {
@@ -133,17 +127,17 @@ function create(path: string): void {
   try {
     closeSync(openSync(path, "wx", privateFile));
   } catch {
-    // Either a different process has created it, or SQLite will report the reason.
+    // Either another process has created it, or SQLite will report the reason.
   }
 }
 
-/** The schema version of a file, which must be ours or empty. */
+/** Returns the schema version of a file. The file must be empty or a file of Holdfast. */
 function versionOf(database: Database, path: string): number {
-  // One statement, because another process may create the schema between two of them.
+  // One statement, because another process may create the schema between two statements.
   const { tables, application, version } = database.prepare(readVersion).get() as Record<string, number>;
   if (tables === 0 && application === 0 && version === 0) return 0;
   if (application !== applicationId) {
-    const message = `${path} is a database of another program; nothing was changed. Choose another file`;
+    const message = `${path} is a database from another program; nothing was changed. Choose another file`;
     throw new HoldfastError("store_corrupt", message);
   }
   if (version! > migrations.length) {
@@ -168,7 +162,7 @@ function prepare(database: Database, path: string, durability: "process" | "powe
       throw cause;
     }
   });
-  // Done only now, because the application id must be in the file itself, not in the log next to it.
+  // WAL mode starts after the migration, because the application id must be in the file itself, not in its log.
   const { journal_mode: mode } = insistently(() => database.prepare("PRAGMA journal_mode = WAL").get()) as {
     journal_mode: string;
   };
@@ -176,8 +170,8 @@ function prepare(database: Database, path: string, durability: "process" | "powe
     const message = `${path} is on a file system that does not support SQLite's WAL mode; use a local disk`;
     throw new HoldfastError("store_failed", message);
   }
-  // A long log before a checkpoint, so that busy pages are written back once for many commits. A short wait within
-  // SQLite, because it blocks the thread.
+  // Checkpoints are rare, so that busy pages are written back once for many commits. SQLite waits only briefly for
+  // locks, because the wait blocks the thread.
   database.exec(`PRAGMA synchronous = ${durability === "power" ? "FULL" : "NORMAL"};
     PRAGMA wal_autocheckpoint = 16000; PRAGMA journal_size_limit = 134217728; PRAGMA cache_size = -65536;
     PRAGMA busy_timeout = 2`);
@@ -235,7 +229,7 @@ const faults: [codes: number[], fault: Omit<Fault, "effect">][] = [
 ];
 const otherwise: Omit<Fault, "effect"> = { code: "store_failed", message: "failed", single: true };
 
-/** Classifies a SQLite failure. Every verb that writes is a transaction, which was rolled back. */
+/** Classifies a SQLite failure. Every operation that writes is a transaction, which was rolled back. */
 export function faultOf(cause: unknown): Fault {
   const [, fault] = faults.find(([codes]) => hasCode(cause, codes)) ?? [[], otherwise];
   return { ...fault, message: `${fault.message}: ${messageOf(cause)}`, effect: "nothing", cause };

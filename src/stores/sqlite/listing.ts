@@ -16,7 +16,7 @@ interface Found {
   parentVersion: number | null;
   ended: EndReason | null;
   touched: number;
-  /** No later than `touched`. */
+  /** The stored time, which is never later than `touched`. */
   bound: number;
 }
 
@@ -83,7 +83,7 @@ export function createLister(database: Database, writing: <T>(work: () => T) => 
   };
 }
 
-/** Formats a place as a text that sorts like the number. */
+/** Formats a place as a string that sorts like the number. */
 export function placeText(n: number): string {
   return String(n).padStart(16, "0");
 }

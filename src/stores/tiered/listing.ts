@@ -19,7 +19,7 @@ export function createListing(hot: Store, { find, endOf }: Places, assertOpen: (
       const end = await endOf(ticket.log);
       if (!end && ticket.log === missed) throw lostLog(session);
       if (!end) missed = ticket.log;
-      // Both are read at the same moment.
+      // If the ticket is unchanged, it and the log were read at the same moment.
       if (end && (await find(session))?.version === place.version) {
         return { session, version: end.version, touched: end.touched, ...copyHeading(ticket.heading) };
       }
@@ -38,9 +38,9 @@ export function createListing(hot: Store, { find, endOf }: Places, assertOpen: (
   }
 
   /**
-   * The hot store lists the logs of hot sessions and the tickets of cold ones, each by the time of its newest entry. A
-   * session that moves meanwhile may be missing. So the store is listed until there are no new rows, which are then
-   * sorted.
+   * The hot store lists the logs of hot sessions and the tickets of cold sessions by the time of their newest entry. A
+   * session that moves in the meantime may be missing. So the hot store is listed until there are no new rows, and all
+   * rows are sorted.
    */
   async function* inOrderOfIdleness(filter: Filter): AsyncGenerator<Listed> {
     const found = new Map<string, Listed>();

@@ -12,8 +12,8 @@ export function createPlaces(hot: Store) {
   const places = new Map<string, { place: Place; since: number }>();
 
   /**
-   * Caches a place that was correct at some time after `since`. A late answer does not replace a newer one. Otherwise
-   * an abandoned log might accept a commit that belongs to the next log.
+   * Caches a place that was correct at some time after `since`. An older answer never replaces a newer one; otherwise a
+   * commit could go to an abandoned log.
    */
   function remember(session: string, place: Place | undefined, since: number): void {
     if ((places.get(session)?.since ?? since) > since) return;

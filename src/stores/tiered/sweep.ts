@@ -26,19 +26,13 @@ export interface Sweeping {
   isClosing(): boolean;
 }
 
-/** Maximum number of sessions that are moved at once. */
+/** Maximum number of sessions that are moved concurrently. */
 const movedAtOnce = 8;
 /** Milliseconds for which a deleted session's ticket, or a log without a ticket, is kept. */
 const anHour = 3_600_000;
-/**
- * Milliseconds between two searches of the cold store for logs left by dead processes. Each costs a request per
- * session.
- */
+/** Milliseconds between two searches of the cold store for logs of dead processes. Each costs a request per session. */
 const aDay = 24 * anHour;
-/**
- * Minimum milliseconds for which a cold log is kept after its session moved back, because a crash may lose the newest
- * hot commits.
- */
+/** Minimum milliseconds that a cold log is kept after its session moved back: a crash may lose hot commits. */
 const leastGrace = 600_000;
 
 export function createSweep({ hot, cold, idle, places, turns, isClosing }: Sweeping) {
@@ -46,7 +40,7 @@ export function createSweep({ hot, cold, idle, places, turns, isClosing }: Sweep
   const { inTurn, inBackground } = turns;
   /** Logs that no ticket seems to need, and when to delete them, by this process's clock. */
   const waste = new Map<string, { store: Store; due: number }>();
-  // At a random time, so that processes do not all search at once. This works even if no process runs for a whole day.
+  // The first search is at a random time, so that processes do not search together. Short-lived processes search too.
   let coldListed = performance.now() - Math.random() * aDay;
   let sweeping: Promise<number> | undefined;
 
@@ -69,18 +63,16 @@ export function createSweep({ hot, cold, idle, places, turns, isClosing }: Sweep
     }
   }
 
-  /** The remains of a session that this process knows. */
+  /** Returns the unused logs of a session that this process knows. */
   function wasteOf(session: string): { store: Store; log: string }[] {
     return [...waste].flatMap(([log, { store }]) => (sessionOf(log) === session ? [{ store, log }] : []));
   }
 
-  /**
-   * Moves a session to the cold store, unless it receives a commit in the meantime. Calls wait only for the last step.
-   */
+  /** Moves a session to the cold store, unless it receives a commit meanwhile. Calls wait only for the last step. */
   async function moveOut(log: string): Promise<boolean> {
     const session = sessionOf(log);
     const place = await find(session);
-    // The session may have moved to a different log after it was listed, and be busy there.
+    // The session may have moved to a different log after it was listed, and be busy in that log.
     if (place?.ticket.place !== "hot" || place.ticket.log !== log) return false;
     const { heading, cold: before } = place.ticket;
     const copy = newLog(session, log);
@@ -102,13 +94,13 @@ export function createSweep({ hot, cold, idle, places, turns, isClosing }: Sweep
       }
       return isMoved;
     } catch (thrown) {
-      // It is unknown whether the session was moved. The ticket will show it.
+      // It is unknown whether the session was moved. Its ticket will show its current place.
       noteWaste(cold, copy, anHour);
       throw thrown;
     }
   }
 
-  /** Deletes a log that a dead process abandoned. A copy may still be in progress. */
+  /** Deletes an abandoned log of a dead process. Other logs may be copies in progress, and are checked in an hour. */
   async function removeIfLeft(log: string): Promise<void> {
     if (waste.has(log)) return;
     const found = await hot.load(log);
@@ -123,13 +115,13 @@ export function createSweep({ hot, cold, idle, places, turns, isClosing }: Sweep
     await hot.delete(session, { version: place.version, seen: place.mark });
   }
 
-  /** Deletes a log without a ticket, if no ticket can name it later, even if its slow creator continues. */
+  /** Deletes a log without a ticket, unless a slow process may still create a ticket for it. */
   async function removeIfUnused(store: Store, log: string): Promise<void> {
     const end = store === hot ? await endOf(log) : undefined;
     const named = logOf(await find(sessionOf(log)));
     if (named === log) waste.delete(log);
     else if (!isCopyOf(log, named)) await discard(store, log);
-    // A process that names the log commits to it in the same step. A cold log is kept until its session moves.
+    // A process that names a hot log also commits to it in the same step. A cold log is kept until its session moves.
     else if (end) await discard(hot, log, end);
     else waste.set(log, { store, due: performance.now() + anHour });
   }
@@ -148,7 +140,7 @@ export function createSweep({ hot, cold, idle, places, turns, isClosing }: Sweep
     async function forEach(rows: AsyncIterable<Listed>, work: (row: Listed) => Promise<unknown> | undefined) {
       for await (const row of rows) {
         if (isClosing()) break;
-        // If a session cannot be moved, the others are not blocked.
+        // A session that cannot be moved does not block other sessions.
         const done: Promise<void> | undefined = work(row)
           ?.then(
             (wasMoved) => void (moved += Number(wasMoved === true)),

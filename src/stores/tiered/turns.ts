@@ -1,4 +1,4 @@
-// The order of work in a tiered store: calls on one session run one by one, clean-up runs concurrently.
+// Orders the work of a tiered store: calls on one session run one by one, and clean-up runs concurrently.
 import { createSessionQueue } from "../front/session-queue.ts";
 
 export type Turns = ReturnType<typeof createTurns>;

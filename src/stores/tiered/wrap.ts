@@ -1,4 +1,4 @@
-// The formats of the tiered store: tickets, names of logs, and entries that older versions wrapped.
+// The formats of the tiered store: tickets, log names, and the wrapper that older versions put around entries.
 import { randomBytes } from "node:crypto";
 import { HoldfastError } from "../../core/errors.ts";
 import type { Commit, Entry, Heading, NewEntry, Store } from "../../core/store.ts";
@@ -15,7 +15,7 @@ const leftKey = "holdfast:left";
 
 /** A session's place: the newest entry in its ticket, a small log in the hot store. */
 export type Ticket =
-  /** `cold` is the log that it moved back from, which is kept for a while. */
+  /** `cold` is the cold log that the session moved back from, which is kept for a while. */
   | { place: "hot"; log: string; heading: Heading; cold?: string }
   | ({ place: "cold"; log: string; heading: Heading } & Omit<LogEnd, "mark"> & { mark?: string })
   /** The session was deleted. The ticket is kept for a while, so that a late opening does not restore the session. */
@@ -30,16 +30,16 @@ export interface LogEnd {
   touched: number;
 }
 
-/** A session, by its ticket. */
+/** A session's place, read from its ticket. */
 export interface Place {
   ticket: Ticket;
-  /** The version, mark and time of the ticket. */
+  /** The ticket's version, mark and time. */
   version: number;
   mark: string;
   at: number;
 }
 
-/** The number of versions of a ticket after which older ones are not read. */
+/** A ticket gets a snapshot after this many versions, so that a load skips older versions. */
 const ticketReach = 8;
 
 /** Parses the newest entry under the id of a session. */
@@ -78,7 +78,7 @@ export function ticketCommit(
     mark: markAfter(seen, entries),
     entries,
     heading: shown ?? { ...("heading" in ticket ? ticket.heading : { opened: 0 }), environment: hidden },
-    // The body is unused. A load starts here, and skips older tickets.
+    // A load starts at this snapshot, and skips older versions of the ticket. The body is unused.
     ...(version > 0 && version % ticketReach === 0 && { snapshot: { version, body: "0" } }),
   };
 }
@@ -98,7 +98,7 @@ function nameOf(log: string): string {
   return /^[^.:]*/.exec(log.slice(prefix.length))![0];
 }
 
-/** Returns whether a log is a copy of another one. A ticket can change to the copy only while it names the source. */
+/** Returns whether a log is a copy of another log. A ticket can change to the copy only while it names the source. */
 export function isCopyOf(log: string, source: string | undefined): boolean {
   return source !== undefined && log.slice(prefix.length).startsWith(`${nameOf(log)}.${nameOf(source)}:`);
 }
@@ -107,7 +107,6 @@ export function isLog(id: string): boolean {
   return id.startsWith(prefix);
 }
 
-/** Returns the session of a log. */
 export function sessionOf(log: string): string {
   return log.slice(log.indexOf(":", prefix.length) + 1);
 }
@@ -142,9 +141,8 @@ function unwrap({ version, body }: Entry): Entry {
     const entry: Entry = { version, body: body.slice(end + 1), at };
     return key === undefined ? entry : { ...entry, key };
   } catch (cause) {
-    throw new HoldfastError("store_corrupt", "an entry of the tiered store was not written by a tiered store", {
-      cause,
-    });
+    const message = `entry ${version} of a log in the tiered store has no valid first line; it is damaged, or another program wrote it`;
+    throw new HoldfastError("store_corrupt", message, { cause });
   }
 }
 
