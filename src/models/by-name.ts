@@ -1,4 +1,4 @@
-// Creates models from names such as "openai:gpt-5.1", for commands, and substitutes them for an agent's own.
+// Creates models from names such as "openai:gpt-5.1", for commands, and uses them in place of an agent's own models.
 import { existsSync } from "node:fs";
 import { mapModelAgents, type Agent } from "../core/agent.ts";
 import { cannotLoad, invalidOption } from "../core/errors.ts";
@@ -6,14 +6,14 @@ import type { Model } from "../core/model.ts";
 
 const names = "scripted, random, random:SEED, openai:NAME, chat:NAME, anthropic:NAME and recorded:FILE";
 
-/** Returns a copy of the agent with the named model, for every agent below it too. */
+/** Returns a copy of the agent in which it and every sub-agent use the named model. */
 export async function withModel(agent: Agent, name: string): Promise<Agent> {
   if (name === "scripted") return assertScripted(agent);
   const model = await modelNamed(name);
   return mapModelAgents(agent, (found) => ({ ...found, model }));
 }
 
-/** Creates the named model. `seed` is the seed for a random model whose name has none. */
+/** Creates the named model. `seed` is the seed for a random model whose name has no seed. */
 export async function modelNamed(name: string, seed = 0): Promise<Model> {
   const [, kind, rest = ""] = /^([a-z]+)(?::(.*))?$/.exec(name) ?? [];
   switch (kind) {
@@ -40,7 +40,7 @@ export async function modelNamed(name: string, seed = 0): Promise<Model> {
 function parseSeed(name: string, text: string): number {
   const seed = Number(text);
   if (/^\d*$/.test(text) && Number.isSafeInteger(seed)) return seed;
-  throw invalidOption(`the seed of ${name} is not a whole number, as in random:7`);
+  throw invalidOption(`the seed in ${name} must be a whole number, as in random:7`);
 }
 
 function given(name: string, rest: string, example: string): string {
@@ -48,10 +48,10 @@ function given(name: string, rest: string, example: string): string {
   throw invalidOption(`the model ${name} needs a name after the colon, as in ${example}`);
 }
 
-/** Refuses an agent without a script: only its author can write one. */
+/** Refuses an agent whose model is not scripted. */
 function assertScripted(agent: Agent): Agent {
   return mapModelAgents(agent, (found) => {
     if (found.model.name === "scripted") return found;
-    throw invalidOption(`the agent ${found.name} has no script: its model is ${found.model.name}`);
+    throw invalidOption(`the agent ${found.name} has no scripted model: its model is ${found.model.name}`);
   });
 }

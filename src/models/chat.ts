@@ -1,4 +1,5 @@
 // chatModel(): a model behind the Chat Completions API, which nearly every model server supports.
+import { isObject } from "../core/json.ts";
 import type { Model, ModelRequest } from "../core/model.ts";
 import { prefixTokens } from "../core/tokens.ts";
 import { answerIn } from "./chat/answer.ts";
@@ -6,7 +7,7 @@ import { toChatMessages, type ChatMessage } from "./chat/messages.ts";
 import { readChunks } from "./chat/stream.ts";
 import { callIdsFor } from "./wire/call-ids.ts";
 import type { EndpointOptions } from "./wire/endpoint.ts";
-import { addOthers, isFields } from "./wire/fields.ts";
+import { addOthers } from "./wire/fields.ts";
 import { mapped, remoteModel, type Api } from "./wire/remote-model.ts";
 
 export type ChatModelOptions = EndpointOptions;
@@ -43,7 +44,7 @@ export const chatApi: Api = {
   keyHeader: (key) => ({ authorization: `Bearer ${key}` }),
   body: (request, { isPublic }) => addOthers(chatBody(request, isPublic), request, mapped),
   streaming: ({ stream_options: given }) => ({
-    stream_options: { include_usage: true, ...(isFields(given) ? given : {}) },
+    stream_options: { include_usage: true, ...(isObject(given) ? given : {}) },
   }),
   answer: (body, request) => answerIn(body, callIdsFor(request)),
   reader: (request, onPiece) => readChunks(callIdsFor(request), onPiece),

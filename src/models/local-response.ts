@@ -64,7 +64,7 @@ function textIn(item: Item): string {
   }
 }
 
-/** Passes on an answer's pieces: one per text, or as many as `split` returns. Stops when cancelled. */
+/** Passes on an answer's pieces: one per text, or as many as `split` returns. Stops when the signal aborts. */
 export function givePieces(
   output: readonly Item[],
   { onPiece, signal }: RespondOptions,
@@ -79,7 +79,7 @@ export function givePieces(
   }
 }
 
-/** Returns an item of a complete answer as a piece, if it is the assistant's. Servers may omit the role. */
+/** Returns the piece for an item of a complete answer, if it is the assistant's item. Servers may omit the role. */
 export function toPieces(item: Item): Piece[] {
   if (isMessage(item)) {
     const isAssistants = (item.role ?? "assistant") === "assistant";
@@ -95,7 +95,7 @@ export function refuseCancelled(signal: AbortSignal | undefined): void {
   if (signal?.aborted) throw cancelled(signal);
 }
 
-/** Returns the result of the work, or rejects once it is cancelled. */
+/** Returns the result of the work, or rejects once the signal aborts. */
 export const orCancelled = <T>(signal: AbortSignal | undefined, work: Promise<T>): Promise<T> =>
   unlessAborted(signal, work, () => cancelled(signal));
 

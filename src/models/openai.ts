@@ -1,9 +1,10 @@
 // openaiModel(): a model behind OpenAI's Responses API, whose items are Holdfast's items.
+import { isObject } from "../core/json.ts";
 import type { Item, Model, ModelResponse, Piece } from "../core/model.ts";
 import type { EndpointOptions } from "./wire/endpoint.ts";
 import { listIn, stringIn } from "./wire/expect.ts";
 import { broken, complaintIn, complaintFault, Fault } from "./wire/fault.ts";
-import { isFields, without, type Fields } from "./wire/fields.ts";
+import { without, type Fields } from "./wire/fields.ts";
 import { remoteModel, type Api, type StreamReader } from "./wire/remote-model.ts";
 
 export type OpenaiModelOptions = EndpointOptions;
@@ -44,7 +45,7 @@ export const responsesApi: Api = {
 
 /**
  * Removes fields and kinds of items that OpenAI does not know, such as other servers' token ids. Self-hosted servers
- * get them back, because some need them.
+ * get these fields back, because some servers need them.
  */
 function publicItem(item: Item): Item[] {
   if (item.type.includes(".")) return [];
@@ -60,7 +61,7 @@ const knownFields: { [type: string]: string[] } = {
   reasoning: ["type", "id", "status", "summary", "content", "encrypted_content"],
 };
 
-/** Prepares an item that the server has not stored: removes its id, and drops reasoning that has nothing but an id. */
+/** Prepares an item that the server has not stored: removes its id, and drops reasoning that has only an id. */
 function unstored(item: Item): Item[] {
   if (item.type === "reasoning") return typeof item["encrypted_content"] === "string" ? [item] : [];
   if (!(item.type in knownFields)) return [item];
@@ -74,17 +75,17 @@ function answerIn(body: Fields): ModelResponse {
   if (complaint) throw complaintFault(complaint);
   if (!Array.isArray(output)) throw broken("a response without `output`");
   if (status !== "completed" && status !== "incomplete") {
-    throw new Fault(`answered with a response that is ${String(status)}; only finished ones can be read`);
+    throw new Fault(`answered with a response whose status is ${String(status)}, not completed`);
   }
   for (const item of output) checkItem(item);
   // Some servers send null for a missing usage.
-  return Object.assign(isFields(usage) ? body : without(body, "usage"), { output, status }) as ModelResponse;
+  return Object.assign(isObject(usage) ? body : without(body, "usage"), { output, status }) as ModelResponse;
 }
 
 const noReason = { message: "no reason was given", reasons: [] };
 
 function checkItem(item: unknown): void {
-  if (!isFields(item) || typeof item["type"] !== "string") throw broken("an item without a type");
+  if (!isObject(item) || typeof item["type"] !== "string") throw broken("an item without a type");
   const texts = item["type"] === "function_call" ? ["call_id", "name", "arguments"] : [];
   if (item["type"] === "message" && typeof item["content"] !== "string") checkParts(item["content"]);
   const missing = texts.find((name) => typeof item[name] !== "string");
@@ -97,7 +98,7 @@ function checkParts(content: unknown): void {
 }
 
 function readEvents(_request: unknown, onPiece: (piece: Piece) => void): StreamReader {
-  // Identified by the index in the output, which is part of every event.
+  // Calls are identified by their index in the output, because every event contains it.
   const calls = new Map<unknown, { call_id: string; name: string }>();
   const items = new Map<unknown, unknown>();
 
@@ -119,7 +120,7 @@ function readEvents(_request: unknown, onPiece: (piece: Piece) => void): StreamR
 
   /** Returns the last event's response. If it has no items, adds the streamed items. */
   function last(response: unknown): ModelResponse {
-    if (!isFields(response)) throw broken("a last event without its response");
+    if (!isObject(response)) throw broken("a final event without a response");
     const { output } = response;
     const isEmpty = !Array.isArray(output) || output.length === 0;
     return answerIn(isEmpty ? { ...response, output: [...items.values()] } : response);
@@ -130,7 +131,7 @@ function readEvents(_request: unknown, onPiece: (piece: Piece) => void): StreamR
       const { item, output_index: at } = event;
       switch (event["type"]) {
         case "response.output_item.added":
-          if (isFields(item) && item["type"] === "function_call") {
+          if (isObject(item) && item["type"] === "function_call") {
             calls.set(at, { call_id: String(item["call_id"]), name: String(item["name"]) });
           }
           return undefined;
@@ -140,7 +141,7 @@ function readEvents(_request: unknown, onPiece: (piece: Piece) => void): StreamR
         case "response.completed":
           return last(event["response"]);
         case "response.incomplete":
-          return last(isFields(event["response"]) ? { status: "incomplete", ...event["response"] } : undefined);
+          return last(isObject(event["response"]) ? { status: "incomplete", ...event["response"] } : undefined);
         case "response.failed":
           throw failed(event["response"]);
         default:

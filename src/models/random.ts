@@ -17,18 +17,18 @@ export interface RandomModelOptions {
    * names, repeated call ids, no output at all. 0 by default.
    */
   chaos?: number;
-  /** Maximum number of turns after the user's message; the last one is a text. 8 by default. */
+  /** Maximum number of turns after the user's message; the last turn is a message. 8 by default. */
   steps?: number;
 }
 
 /**
  * Returns a model that answers at random: it calls one or several of the offered tools, with arguments made from their
- * schemas, and ends with a text.
+ * schemas, and ends with a message.
  *
- * It has no state. An answer depends only on the seed and the request, so it is the same after a restart, whatever else
- * is asked in between. If any field of the request differs, the answer differs. So repeats get different answers if one
- * of their fields differs, such as `metadata`. It obeys `tool_choice` and `parallel_tool_calls`, except that the last
- * of its `steps` is always a text. Usage is an estimate: one token per four characters.
+ * It has no state. An answer depends only on the seed and the request, so it is the same after a restart. If any field
+ * of the request differs, the answer differs. So repeats get different answers if a field such as `metadata` differs.
+ * It obeys `tool_choice` and `parallel_tool_calls`, except that the last of its `steps` is always a message. Usage is
+ * an estimate: one token per four characters.
  *
  * @example
  * const model = randomModel({ seed: 7, chaos: 0.2 });
@@ -36,7 +36,7 @@ export interface RandomModelOptions {
 export function randomModel({ seed = 0, chaos = 0, steps = 8 }: RandomModelOptions = {}): Model {
   if (!Number.isSafeInteger(seed)) throw invalid("seed", "a whole number", seed);
   if (!(chaos >= 0 && chaos <= 1)) throw invalid("chaos", "a number from 0 to 1", chaos);
-  if (!(Number.isInteger(steps) && steps >= 1)) throw invalid("steps", "a whole number from 1 on", steps);
+  if (!(Number.isInteger(steps) && steps >= 1)) throw invalid("steps", "a whole number of at least 1", steps);
   const name = "random";
   return {
     name,

@@ -1,4 +1,4 @@
-// recordedModel(): replays a different model's answers from a file, and records missing ones.
+// recordedModel(): replays another model's answers from a file, and records missing answers.
 import { hash } from "node:crypto";
 import { canonicalText } from "../core/digest.ts";
 import { boundary, HoldfastError } from "../core/errors.ts";
@@ -12,7 +12,7 @@ import { showJson } from "../core/ellipsis.ts";
 export interface RecordedModelOptions {
   /** JSON lines with `{ digest, model, request, response }`. */
   file: string;
-  /** Answers requests that are not in the file. Without it, the file must have all of them. */
+  /** Answers requests that are not in the file. Without it, the file must have all answers. */
   model?: Model;
 }
 
@@ -23,13 +23,13 @@ type Answers = Map<string, { left: ModelResponse[]; given: number }>;
  * Returns a model that is recorded once and then replayed: no key, no cost, the same answers.
  *
  * Requests are compared by digest; the order of keys is ignored. The file may have several answers to one request, as
- * from a model with a temperature. They are given in order: the first request gets the first answer, the second the
- * second. So repeats are replayed as recorded, and one repeat too many gets no answer. Concurrent requests take their
- * answers in the order in which they were made.
+ * from a model with a temperature. They are returned in order: the first request gets the first answer, the second
+ * request the second. An additional request gets no answer. Concurrent requests take their answers in the order in
+ * which they were made.
  *
  * With a `model`, only answers of a model of that name are used; the others stay in the file. Missing answers come from
  * the model and are appended as they arrive; failures are not recorded. Without a `model`, every answer is used, and a
- * missing one is `model_exhausted`, with a message about the difference to the nearest request.
+ * missing answer is `model_exhausted`, with a message that shows the difference to the most similar request.
  *
  * The file is read at the first request, and its answers are kept in memory until they are returned. Lines that other
  * processes append later are not seen. On a local disk, several processes may append at the same time, and their lines
@@ -50,7 +50,7 @@ export function recordedModel({ file, model }: RecordedModelOptions): Model {
     return loading;
   };
 
-  // Otherwise equal requests would take their answers in an arbitrary order.
+  // Identical requests wait for each other. Otherwise they would get their answers in an arbitrary order.
   const inTurn = createKeyedQueue();
 
   return {
@@ -108,8 +108,8 @@ async function record(
 async function notRecorded(file: string, asked: Json, digest: string, given: number): Promise<HoldfastError> {
   const why =
     given > 0
-      ? `the recording has ${given} of them, and all were given; record as many repeats as are asked`
-      : // Reads the file again rather than keeping requests in memory, because this usually ends the run.
+      ? `the recording has ${given} answers to this request, and all of them were used; record more repeats`
+      : // Reads the file again instead of keeping requests in memory, because this error usually ends the run.
         await nearestTo(asked, readEntries(file));
   const what = given > 0 ? "no further answer" : "no answer";
   return new HoldfastError("model_exhausted", `${file} has ${what} to the request ${digest}: ${why}`, {
@@ -131,7 +131,7 @@ async function nearestTo(asked: Json, entries: AsyncIterable<Pick<Entry, "reques
   if (!difference) return "the recording is empty";
   const [is, was] = difference.values.map((value) => showJson(value, 120));
   const place = difference.pointer || "its root";
-  return `the nearest recorded request differs first at ${place}: recorded ${was}, asked ${is}`;
+  return `the most similar recorded request differs at ${place}: recorded ${was}, requested ${is}`;
 }
 
 /** Counts the equal items at the start of the input, then the equal fields. */

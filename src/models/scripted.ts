@@ -10,7 +10,7 @@ export interface ScriptedCall {
   arguments?: Json;
 }
 
-/** One answer: a text, parallel calls (with a text before them), or the items from a server's answer. */
+/** One answer: a string, parallel calls (with a string before them), or the items from a server's answer. */
 export type ScriptedAnswer =
   string | { text?: string; calls: readonly ScriptedCall[] } | (Partial<ModelResponse> & { output: readonly Item[] });
 
@@ -24,9 +24,10 @@ export type Script =
  * Returns a model with scripted answers: a list, or a function that returns the next one.
  *
  * It has no state. The next answer of a list follows from the number of the assistant's turns in the request's input.
- * So one model serves any number of parallel conversations, and continues after a restart. A turn is a longest sequence
- * of the assistant's messages, calls and reasoning. So each turn of an assistant at the start of an input skips an
- * answer: use a function there. An answer without items is given again, because it leaves no trace.
+ * So one model serves any number of parallel conversations, and continues after a restart. A turn is an uninterrupted
+ * sequence of the assistant's messages, calls and reasoning. So if the input already starts with assistant turns, the
+ * same number of answers is skipped: use a function in that case. An answer without items is returned again, because
+ * the input does not contain it.
  *
  * At the end of the list, or if the function returns undefined, the model rejects with `model_exhausted`. An error of
  * the function becomes `model_failed`, unless it is a HoldfastError. Call ids are `call_<turn>_<n>`, both from 0. Usage
@@ -64,10 +65,10 @@ async function answerTo(
   if (typeof answer === "string") return { output: [textItem(`${turn}_0`, answer)] };
   if (typeof answer === "object" && answer !== null) {
     if ("calls" in answer) return { output: toItems(answer as { text?: string; calls: ScriptedCall[] }, turn) };
-    // A copy, because the receiver may change it, and the script must not change.
+    // Returns a copy, because the receiver may change the answer, and the script must not change.
     if ("output" in answer) return copyJson(answer, "the script's answer", "drop") as unknown as ModelResponse;
   }
-  throw new HoldfastError("model_failed", `answer ${turn} of the script is not a text, { calls } or { output }`);
+  throw new HoldfastError("model_failed", `answer ${turn} of the script must be a string, { calls } or { output }`);
 }
 
 function toItems({ text, calls }: { text?: string; calls: readonly ScriptedCall[] }, turn: number): Item[] {
@@ -82,14 +83,14 @@ function toItems({ text, calls }: { text?: string; calls: readonly ScriptedCall[
 function exhausted(script: Script, turn: number): HoldfastError {
   const has =
     typeof script === "function"
-      ? "the script gave no answer"
+      ? "the script function returned no answer"
       : `the script has ${script.length} ${script.length === 1 ? "answer" : "answers"}`;
   return new HoldfastError(
     "model_exhausted",
-    `${has}, and the assistant has had ${turn} ${turn === 1 ? "turn" : "turns"}; add an answer to the script, or end the conversation before`,
+    `${has}, but the model was asked for answer ${turn + 1}; add an answer to the script, or end the conversation earlier`,
     { detail: { turn } },
   );
 }
 
-/** Splits a text into words, each with the whitespace after it. */
+/** Splits a string into words. Each word includes the whitespace after it. */
 const words = (text: string): string[] => text.split(/(?<=\s)(?=\S)/);

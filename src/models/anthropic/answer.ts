@@ -1,12 +1,13 @@
 // Converts an answer from Anthropic's API to items.
+import { isObject } from "../../core/json.ts";
 import type { Content, Item, Message, ModelResponse, Usage } from "../../core/model.ts";
 import type { CallIds } from "../wire/call-ids.ts";
 import { listIn, stringIn } from "../wire/expect.ts";
 import { broken, complaintIn, complaintFault } from "../wire/fault.ts";
-import { countIn, isFields, present, textIn, without, type Fields } from "../wire/fields.ts";
+import { countIn, present, textIn, without, type Fields } from "../wire/fields.ts";
 import { otherPrefix } from "./messages.ts";
 
-/** Calls `callIds` with the id of every call, in order. */
+/** Converts an answer. Calls `callIds` with the id of every call, in order. */
 export function answerIn(body: Fields, callIds: CallIds): ModelResponse {
   const complaint = body["type"] === "error" ? complaintIn(body) : undefined;
   if (complaint) throw complaintFault(complaint);
@@ -27,7 +28,7 @@ function toItems(blocks: Fields[], callIds: CallIds): Item[] {
     const part = toPart(block);
     const last = items.at(-1);
     if (!part) items.push(toItem(block, callIds));
-    // Citations split one message into several text blocks: join them again.
+    // Citations split one message into several text blocks, which are joined again.
     else if (last && last.type === "message") ((last as Message).content as Content[]).push(part);
     else items.push({ type: "message", role: "assistant", content: [part] });
   }
@@ -40,7 +41,7 @@ function toItems(blocks: Fields[], callIds: CallIds): Item[] {
 function toPart(block: Fields): Content | undefined {
   if (block["type"] === "refusal") return { ...block, type: "refusal" };
   if (block["type"] !== "text") return undefined;
-  stringIn(block["text"], "a block of text");
+  stringIn(block["text"], "a text block");
   return { ...present(block), type: "output_text" };
 }
 
@@ -59,7 +60,7 @@ function toItem(block: Fields, callIds: CallIds): Item {
       const { id, name, input, ...added } = rest;
       if (!textIn(name)) throw broken("a tool_use without a name");
       // A string is a streamed input that was cut off or is not JSON.
-      const text = isFields(input) ? JSON.stringify(input) : (stringIn(input, "`input`") ?? "{}");
+      const text = isObject(input) ? JSON.stringify(input) : (stringIn(input, "`input`") ?? "{}");
       return Object.assign(added, { type: "function_call", call_id: callIds(id), name, arguments: text });
     }
     default:
@@ -69,8 +70,8 @@ function toItem(block: Fields, callIds: CallIds): Item {
 }
 
 function toRefusal(details: unknown): Fields {
-  const explanation = isFields(details) ? textIn(details["explanation"]) : undefined;
-  return { type: "refusal", refusal: explanation ?? "The model's server stopped the answer." };
+  const explanation = isObject(details) ? textIn(details["explanation"]) : undefined;
+  return { type: "refusal", refusal: explanation ?? "The model's server refused to complete the answer." };
 }
 
 function toStatus(stop: unknown): Pick<ModelResponse, "status"> & Fields {
@@ -81,7 +82,7 @@ function toStatus(stop: unknown): Pick<ModelResponse, "status"> & Fields {
 
 /** Adds up the input tokens, because the API counts tokens read from and written to its cache separately. */
 function usageIn(given: unknown): Usage | undefined {
-  if (!isFields(given)) return undefined;
+  if (!isObject(given)) return undefined;
   const { input_tokens: fresh, output_tokens: written, ...added } = present(given);
   const cached = countIn(added["cache_read_input_tokens"]);
   const stored = countIn(added["cache_creation_input_tokens"]);

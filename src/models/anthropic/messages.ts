@@ -1,8 +1,8 @@
 // Converts items to messages for Anthropic's API: content blocks, in alternating user and assistant turns.
-import { parseJson } from "../../core/json.ts";
+import { isObject, parseJson } from "../../core/json.ts";
 import { isFunctionCall, isMessage, toText, type Content, type Item } from "../../core/model.ts";
 import type { FunctionCallOutput, ModelRequest, Reasoning } from "../../core/model.ts";
-import { isFields, type Fields } from "../wire/fields.ts";
+import type { Fields } from "../wire/fields.ts";
 
 export interface AnthropicMessage {
   role: "user" | "assistant";
@@ -36,7 +36,7 @@ export function toMessages({ instructions, input }: Pick<ModelRequest, "instruct
   system?: string;
   messages: AnthropicMessage[];
 } {
-  // Leading system messages become `system`. Later ones are left where they are, in the user's turn.
+  // Leading system messages become `system`. Later system messages stay in place, in the user's turn.
   const start = input.findIndex((item) => !isSystem(item));
   const leading = input.slice(0, start < 0 ? input.length : start).flatMap((item) => (isMessage(item) ? item : []));
   const system = [instructions ?? "", ...leading.map(({ content }) => toText(content))].filter(Boolean).join("\n\n");
@@ -71,15 +71,15 @@ function toTurn(item: Item): { role: "user" | "assistant"; blocks: Block[] } {
   if (item.type === "function_call_output") return { role: "user", blocks: [toResult(item as FunctionCallOutput)] };
   if (item.type === "reasoning") return { role: "assistant", blocks: toThinking(item as Reasoning) };
   const { type, block } = item as Fields & Item;
-  // An item from a different server, which this one cannot read.
-  if (!type.startsWith(otherPrefix) || !isFields(block)) return { role: "assistant", blocks: [] };
+  // An item from another server, which Anthropic's API cannot read, is dropped.
+  if (!type.startsWith(otherPrefix) || !isObject(block)) return { role: "assistant", blocks: [] };
   return { role: "assistant", blocks: [block as Block] };
 }
 
-/** Parses a call's arguments. The API accepts only objects, and documents this key for invalid arguments. */
+/** Parses a call's arguments. The API accepts only objects, and documents INVALID_JSON for invalid arguments. */
 function parseInput(text: string): Fields {
   const input = parseJson(text);
-  return isFields(input) ? input : { INVALID_JSON: text };
+  return isObject(input) ? input : { INVALID_JSON: text };
 }
 
 function toResult({ call_id: id, output }: FunctionCallOutput): Block {

@@ -1,10 +1,10 @@
 // Reads a stream from Anthropic's API: passes on its pieces and assembles the complete message.
-import { jsonOrText } from "../../core/json.ts";
+import { isObject, jsonOrText } from "../../core/json.ts";
 import type { Piece } from "../../core/model.ts";
 import type { CallIds } from "../wire/call-ids.ts";
 import { stringIn } from "../wire/expect.ts";
 import { broken } from "../wire/fault.ts";
-import { growFields, isFields, present, without, type Fields } from "../wire/fields.ts";
+import { growFields, present, without, type Fields } from "../wire/fields.ts";
 import type { StreamReader } from "../wire/remote-model.ts";
 import { answerIn } from "./answer.ts";
 
@@ -15,17 +15,17 @@ export function readEvents(callIds: CallIds, onPiece: (piece: Piece) => void): S
   const inputs = new Map<Fields, string[]>();
 
   function start(index: unknown, given: unknown): void {
-    if (typeof index !== "number" || !isFields(given)) throw broken("a content block without its place");
+    if (typeof index !== "number" || !isObject(given)) throw broken("a content block without an index");
     const block = given["type"] === "tool_use" ? { ...given, id: callIds(given["id"]) } : given;
     blocks.set(index, block);
-    // Some servers start a block with its first text.
+    // Some servers send the first text with the start of a block.
     if (block["type"] === "text") hand("text", block["text"]);
     if (block["type"] === "thinking") hand("reasoning", block["thinking"]);
   }
 
   function take(index: unknown, delta: unknown): void {
     const block = blocks.get(index);
-    if (!block || !isFields(delta)) throw broken("a part of a content block that was not begun");
+    if (!block || !isObject(delta)) throw broken("a delta for a content block that was not started");
     switch (delta["type"]) {
       case "input_json_delta":
         return takeInput(block, stringIn(delta["partial_json"], "`partial_json`") || undefined);
@@ -37,7 +37,7 @@ export function readEvents(callIds: CallIds, onPiece: (piece: Piece) => void): S
       case "thinking_delta":
         hand("reasoning", delta["thinking"]);
     }
-    // Deltas of unknown kinds too: append to texts and lists.
+    // Deltas of unknown kinds are also appended to strings and lists.
     growFields(block, present(without(delta, "type")), "join");
   }
 
@@ -54,7 +54,7 @@ export function readEvents(callIds: CallIds, onPiece: (piece: Piece) => void): S
     if (type === "tool_use") onPiece({ type: "arguments", call_id: String(id), name: String(name), text });
   }
 
-  /** Passes on a call's arguments if it sent no fragments. Either it has none, or they were complete at its start. */
+  /** Passes on a call's arguments if it sent no fragments: it has no arguments, or they were complete at its start. */
   function stop(block: Fields | undefined): void {
     if (block?.["type"] === "tool_use" && !inputs.has(block)) takeInput(block, JSON.stringify(block["input"] ?? {}));
   }
@@ -62,16 +62,16 @@ export function readEvents(callIds: CallIds, onPiece: (piece: Piece) => void): S
   function finished(block: Fields): Fields {
     const text = inputs.get(block)?.join("");
     if (text === undefined) return block;
-    // A call keeps its text: the pieces were parts of it, and it may be invalid JSON.
+    // A call keeps its text, because its pieces were parts of that text, and the text may be invalid JSON.
     return { ...block, input: block["type"] === "tool_use" ? text : jsonOrText(text) };
   }
 
-  /** Adds the fields sent at the end of the message. Its token counts are totals. */
+  /** Adds the fields sent at the end of the message. The token counts in these fields are totals. */
   function amend(whole: Fields, { delta, usage, ...added }: Fields): void {
-    Object.assign(whole, without(added, "type"), isFields(delta) ? delta : {});
+    Object.assign(whole, without(added, "type"), isObject(delta) ? delta : {});
     whole["usage"] = {
-      ...(isFields(whole["usage"]) ? whole["usage"] : {}),
-      ...(isFields(usage) ? present(usage) : {}),
+      ...(isObject(whole["usage"]) ? whole["usage"] : {}),
+      ...(isObject(usage) ? present(usage) : {}),
     };
   }
 
@@ -79,7 +79,7 @@ export function readEvents(callIds: CallIds, onPiece: (piece: Piece) => void): S
     take(event) {
       switch (event["type"]) {
         case "message_start":
-          if (!isFields(event["message"])) throw broken("a stream that starts without a message");
+          if (!isObject(event["message"])) throw broken("a `message_start` event without a message");
           message = { ...event["message"] };
           return undefined;
         case "content_block_start":
@@ -95,7 +95,7 @@ export function readEvents(callIds: CallIds, onPiece: (piece: Piece) => void): S
           if (message) amend(message, event);
           return undefined;
         case "message_stop":
-          if (!message) throw broken("a stream that ends without a message");
+          if (!message) throw broken("a stream without a `message_start` event");
           return answerIn({ ...message, content: [...blocks.values()].map(finished) }, String);
         default:
           // "ping" and future kinds of events.

@@ -1,26 +1,26 @@
 // Converts an answer from the Chat Completions API to items.
-import { setOwn } from "../../core/json.ts";
+import { isObject, setOwn } from "../../core/json.ts";
 import type { Content, Item, ModelResponse, Usage } from "../../core/model.ts";
 import type { CallIds } from "../wire/call-ids.ts";
 import { listIn, stringIn } from "../wire/expect.ts";
 import { broken, complaintIn, complaintFault } from "../wire/fault.ts";
-import { countIn, isFields, objectsIn, present, textIn, without, type Fields } from "../wire/fields.ts";
+import { countIn, objectsIn, present, textIn, without, type Fields } from "../wire/fields.ts";
 import { reasoningField, reasoningFields } from "./messages.ts";
 
-/** Calls `callIds` with the id of every call, in order. */
+/** Converts an answer. Calls `callIds` with the id of every call, in order. */
 export function answerIn(body: Fields, callIds: CallIds): ModelResponse {
   const [choice, ...others] = objectsIn(body["choices"]);
   // A proxy may report a failure of the server behind it with status 200, or as a choice.
   const complaint = hasError(body) ? complaintIn(body) : choice && hasError(choice) ? complaintIn(choice) : undefined;
   if (complaint) throw complaintFault(complaint);
-  if (!choice || !isFields(choice["message"])) throw broken("a completion without a choice that has a message");
+  if (!choice || !isObject(choice["message"])) throw broken("a completion without a message in its first choice");
 
   const { message, finish_reason: finish } = choice;
   const output = toItems(message as Fields, callIds);
   const carrier = output.find(({ type }) => type === "message" || type === "function_call") ?? output.at(-1);
   carry(carrier as Fields, message as Fields, messageFields, "message");
   carry(carrier as Fields, choice, choiceFields, "choice");
-  // Kept next to the sampled tokens, because the next request continues both.
+  // The prompt's tokens are stored next to the sampled tokens, because the next request continues both.
   const { prompt_token_ids: prompt } = body;
   const isCarried = Array.isArray(prompt) && (carrier as Fields)["prompt_token_ids"] === undefined;
   if (isCarried) setOwn(carrier as Fields, "prompt_token_ids", prompt);
@@ -35,9 +35,9 @@ export function answerIn(body: Fields, callIds: CallIds): ModelResponse {
   );
 }
 
-const hasError = ({ error }: Fields): boolean => isFields(error) || textIn(error) !== undefined;
+const hasError = ({ error }: Fields): boolean => isObject(error) || textIn(error) !== undefined;
 
-// Fields that are read here, and therefore not copied.
+// Fields that are converted, and therefore not copied.
 const messageFields = ["role", "content", "refusal", "tool_calls", ...reasoningFields];
 const choiceFields = ["message", "index", "finish_reason"];
 const callFields = ["id", "type", "index", "function"];
@@ -77,7 +77,7 @@ function toPart(part: Fields): Content {
 
 function toCall(call: Fields, callIds: CallIds): Item {
   const { function: called } = call;
-  if (!isFields(called) || !textIn(called["name"])) throw broken("a tool call without a function's name");
+  if (!isObject(called) || !textIn(called["name"])) throw broken("a tool call without a function name");
   const item = {
     type: "function_call",
     call_id: callIds(call["id"]),
@@ -91,7 +91,7 @@ function toCall(call: Fields, callIds: CallIds): Item {
 
 /** Returns the arguments as text. Some servers send an object, or nothing for a call without arguments. */
 function toArguments({ arguments: given }: Fields): string {
-  if (isFields(given)) return JSON.stringify(given);
+  if (isObject(given)) return JSON.stringify(given);
   const text = stringIn(given, "`arguments`") ?? "";
   return text.trim() === "" ? "{}" : text;
 }
@@ -112,7 +112,7 @@ function toStatus(finish: unknown): Pick<ModelResponse, "status"> & Fields {
 }
 
 function usageIn(given: unknown): Usage | undefined {
-  if (!isFields(given)) return undefined;
+  if (!isObject(given)) return undefined;
   const { prompt_tokens: input, completion_tokens: output, total_tokens: total, ...rest } = present(given);
   const { prompt_tokens_details: inputDetails, completion_tokens_details: outputDetails, ...added } = rest;
   return {

@@ -13,7 +13,7 @@ export interface AssistantMessage {
   content?: string | null;
   refusal?: string;
   tool_calls?: { id: string; type: "function"; function: { name: string; arguments: string } }[];
-  /** Servers that send it require it back. Some name it `reasoning`. */
+  /** Servers that send reasoning require it back. Some servers name the field `reasoning`. */
   reasoning_content?: string;
   reasoning?: string;
 }
@@ -23,17 +23,17 @@ export type ChatPart =
   | { type: "image_url"; image_url: { url: string; detail?: "auto" | "low" | "high" } }
   | { type: "file"; file: { file_data?: string; file_id?: string; filename?: string } };
 
-/** The fields in which servers send reasoning, and the field of an item that stores which one was used. */
+/** The fields in which servers send reasoning, and the field of an item that stores which of them was used. */
 export const reasoningFields = ["reasoning_content", "reasoning"] as const;
 export const reasoningField = "chat_field";
 
-/** `developer` is the role that the server accepts for a developer's messages. */
+/** Converts items. `developer` is the role that the server accepts for a developer's messages. */
 export function toChatMessages(
   { instructions, input }: Pick<ModelRequest, "instructions" | "input">,
   developer: "developer" | "system",
 ): ChatMessage[] {
   const messages: ChatMessage[] = instructions ? [{ role: "system", content: instructions }] : [];
-  /** The assistant message that the assistant's next item may join. */
+  /** The current assistant message. The assistant's next item may become part of it. */
   let open: AssistantMessage | undefined;
   const begin = (): AssistantMessage => {
     const message: AssistantMessage = { role: "assistant" };
@@ -50,7 +50,7 @@ export function toChatMessages(
       close({ role: "tool", tool_call_id: item.call_id, content: outputText(item.output) });
     } else if (isMessage(item) && item.role !== "assistant") close(said(item, developer));
     else if (isMessage(item)) {
-      // No message may come between calls and their outputs, so a text there joins the calls.
+      // No message may come between calls and their outputs, so a text between them joins the message with the calls.
       if (open?.tool_calls === undefined && (open?.content ?? open?.refusal) !== undefined) open = undefined;
       say((open ??= begin()), item);
     } else if (isReasoning(item)) {
@@ -62,7 +62,7 @@ export function toChatMessages(
     }
   }
   for (const message of messages) {
-    // A message with calls or a refusal may have no content, but then needs an explicit null.
+    // A message with calls or a refusal may have no content. In that case it needs an explicit null.
     if (message.role === "assistant" && message.content === undefined) message.content = null;
   }
   return messages;

@@ -1,9 +1,10 @@
 // Reads a stream from the Chat Completions API: passes on its pieces and assembles the complete answer.
+import { isObject } from "../../core/json.ts";
 import type { Piece } from "../../core/model.ts";
 import type { CallIds } from "../wire/call-ids.ts";
 import { listIn, stringIn } from "../wire/expect.ts";
 import { broken } from "../wire/fault.ts";
-import { growFields, isFields, objectsIn, present, textIn, without, type Fields } from "../wire/fields.ts";
+import { growFields, objectsIn, present, textIn, without, type Fields } from "../wire/fields.ts";
 import type { StreamReader } from "../wire/remote-model.ts";
 import { answerIn } from "./answer.ts";
 import { reasoningFields } from "./messages.ts";
@@ -53,12 +54,12 @@ export function readChunks(callIds: CallIds, onPiece: (piece: Piece) => void): S
   }
 
   function takeCall(part: Fields): void {
-    const called = isFields(part["function"]) ? part["function"] : {};
+    const called = isObject(part["function"]) ? part["function"] : {};
     const call = callFor(part, textIn(called["name"]));
     growFields(call.added, present(without(part, "id", "type", "index", "function")), "join");
     growFields(call.addedToFunction, present(without(called, "name", "arguments")), "join");
     const given = called["arguments"];
-    const text = isFields(given) ? JSON.stringify(given) : stringIn(given, "`arguments`");
+    const text = isObject(given) ? JSON.stringify(given) : stringIn(given, "`arguments`");
     if (text) takeArguments(call, text);
   }
 
@@ -67,7 +68,7 @@ export function readChunks(callIds: CallIds, onPiece: (piece: Piece) => void): S
     onPiece({ type: "arguments", call_id: call.id, name: call.name, text });
   }
 
-  /** Finds the call that a part belongs to. Some servers send no index, or the same one for all calls. */
+  /** Finds the call that a part belongs to. Some servers send no index, or the same index for all calls. */
   function callFor({ index, id }: Fields, name: string | undefined): Call {
     const given = textIn(id);
     const isIndexed = typeof index === "number";
@@ -75,7 +76,7 @@ export function readChunks(callIds: CallIds, onPiece: (piece: Piece) => void): S
     const isOther = last !== undefined && name !== undefined && given !== undefined && given !== last.given;
     const isNext = !isIndexed && name !== undefined && given === undefined;
     if (last && !isOther && !isNext) return last;
-    if (name === undefined) throw broken("a tool call without a function's name");
+    if (name === undefined) throw broken("a tool call without a function name");
     const call = { index, given, id: callIds(given), name, arguments: [], added: {}, addedToFunction: {} };
     calls.push(call);
     return call;
@@ -98,10 +99,10 @@ export function readChunks(callIds: CallIds, onPiece: (piece: Piece) => void): S
       if (!part) return undefined;
       isBegun = true;
       growFields(choice, present(without(part, "delta")), "replace");
-      if (isFields(part["delta"])) takeDelta(part["delta"]);
+      if (isObject(part["delta"])) takeDelta(part["delta"]);
       return undefined;
     },
-    // Not every server sends [DONE], but all of them send a reason for stopping.
+    // Not every server sends [DONE], but all servers send a reason for stopping.
     end() {
       if (!isBegun || !textIn(choice["finish_reason"])) return undefined;
       for (const call of calls) if (call.arguments.length === 0) takeArguments(call, "{}");

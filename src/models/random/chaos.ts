@@ -8,7 +8,7 @@ import { between, pick, type Random } from "../../core/random.ts";
 /** Returns an answer with a mistake in it. */
 export function spoiled(output: Item[], request: ModelRequest, random: Random): Item[] {
   const calls = output.filter(isFunctionCall);
-  // A text can have only one mistake: being missing.
+  // Without calls, the only possible mistake is an empty answer.
   if (calls.length === 0) return [];
   return pick(random, [emptied, renamed, repeated, misused, misused, misused])(output, request, random);
 }
@@ -21,7 +21,7 @@ const names = [...reservedToolNames, "no_such_tool", "__proto__", "constructor",
 
 const renamed: Spoil = (output, _, random) => changed(output, () => ({ name: pick(random, names) }));
 
-/** Repeats a call id from this answer or an earlier one. */
+/** Repeats a call id from this answer or an earlier answer. */
 const repeated: Spoil = (output, { input }, random) => {
   const ids = [...input, ...output].filter(isFunctionCall).map(({ call_id }) => call_id);
   const call_id = pick(random, ids) ?? "call";
@@ -37,7 +37,7 @@ const misused: Spoil = (output, { tools = [] }, random) =>
 const changed = (output: Item[], change: (call: FunctionCall) => Partial<FunctionCall>): Item[] =>
   output.map((item) => (isFunctionCall(item) ? { ...item, ...change(item) } : item));
 
-/** Makes invalid arguments from valid ones. */
+/** Makes invalid arguments from valid arguments. */
 function badArguments(good: string, schema: JsonSchema, random: Random): string {
   const fields = JSON.parse(good) as { [name: string]: Json };
   const spoil = pick(random, [brokenText, notAnObject, leftOut, wrongType, extra]);
@@ -81,7 +81,7 @@ const extra: SpoilArguments = (fields, _, random) => {
 /** Nested deeper than a state may be. */
 const nested = "[".repeat(600) + "]".repeat(600);
 
-// As text, as a model writes it: 1e400 and __proto__ would not survive in an object.
+// The arguments are a string, as a model writes them, because an object cannot hold 1e400 or __proto__.
 function withField(fields: { [name: string]: Json }, name: string, value: string): string {
   const others = Object.entries(fields).filter(([key]) => key !== name);
   const texts = others.map(([key, one]) => `${JSON.stringify(key)}:${JSON.stringify(one)}`);

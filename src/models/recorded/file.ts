@@ -1,4 +1,4 @@
-// Reads and writes a recording file: one JSON line per answer. Many processes may append to it at once.
+// Reads and writes a recording file: one JSON line per answer. Several processes may append to it concurrently.
 import { createReadStream } from "node:fs";
 import { open, type FileHandle } from "node:fs/promises";
 import { boundary, HoldfastError, isHoldfastError } from "../../core/errors.ts";
@@ -15,7 +15,7 @@ export interface Entry {
   response: ModelResponse;
 }
 
-// "Cancel" ends a line that a killed process left unfinished; the next writer adds it. JSON escapes it in texts.
+// The next writer ends a line that a killed process left unfinished with this control character. JSON escapes it.
 const cut = "\u0018";
 const lineFeed = 10;
 
@@ -35,7 +35,7 @@ export async function* readEntries(file: string): AsyncGenerator<Entry> {
   }
 }
 
-// Not node:readline: it also ends a line at U+2028, which JSON does not escape.
+// node:readline is unsuitable, because it also ends a line at U+2028, which JSON does not escape.
 async function* readLines(file: string): AsyncGenerator<{ text: string; whole: boolean }> {
   let pending: Buffer[] = [];
   for await (const chunk of createReadStream(file, { highWaterMark: 1 << 20 }) as AsyncIterable<Buffer>) {
@@ -59,7 +59,7 @@ function parse(text: string): Entry | undefined {
 function corrupt(file: string, line: number): HoldfastError {
   return new HoldfastError(
     "store_corrupt",
-    `line ${line} of ${file} is not an entry of a recording: { digest, model, request, response }; fix or remove that line`,
+    `line ${line} of ${file} is not a recorded entry, which has the form { digest, model, request, response }; fix or remove that line`,
     { detail: { file, line } },
   );
 }
@@ -67,7 +67,7 @@ function corrupt(file: string, line: number): HoldfastError {
 function unreadable(file: string, cause: unknown): HoldfastError {
   const missing = (cause as { code?: unknown }).code === "ENOENT";
   const why = missing ? "the file does not exist; pass a model to record one" : (cause as Error).message;
-  return new HoldfastError("invalid_option", `the recording ${file} cannot be read: ${why}`, { cause });
+  return new HoldfastError("invalid_option", `cannot read the recording ${file}: ${why}`, { cause });
 }
 
 /** Checks that entries can be appended, before a model is asked and costs money. */
@@ -84,15 +84,15 @@ export async function appendEntry(file: string, entry: Entry): Promise<void> {
       const line = `${JSON.stringify(entry)}\n`;
       const bytes = Buffer.from((await endsWhole(handle)) ? line : `${cut}\n${line}`);
       const { bytesWritten } = await handle.write(bytes);
-      if (bytesWritten < bytes.length) throw new Error("there was room for only a part of the line");
+      if (bytesWritten < bytes.length) throw new Error("the disk is full: only part of the line was written");
     } finally {
       await handle.close();
     }
   });
 }
 
-// Checked for every entry, because a different process may have been killed since. If that process is still writing,
-// its line is complete before ours is written. In that case the mark is alone on a line, and readers skip it.
+// Checked for every entry, because another process may have been killed since the last entry. If another process is
+// still writing, its line is complete before ours is written. Then the mark is alone on a line, and readers skip it.
 async function endsWhole(handle: FileHandle): Promise<boolean> {
   const { size } = await handle.stat();
   if (size === 0) return true;

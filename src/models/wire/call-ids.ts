@@ -1,11 +1,8 @@
-// Makes tool call ids unique in a conversation, because some servers send none or repeat them.
+// Makes tool call ids unique in a conversation, because some servers send no ids or repeat them.
 import { randomUUID } from "node:crypto";
 import { isFunctionCall, type ModelRequest } from "../../core/model.ts";
 
-/**
- * Returns the given id if it is new, otherwise a different one. Each call id is applied only once, so a repeated id
- * would not run.
- */
+/** Returns the given id if it is new, otherwise a new id, because a call with a repeated id would not run. */
 export type CallIds = (given: unknown) => string;
 
 export function callIdsFor({ input }: Pick<ModelRequest, "input">): CallIds {

@@ -1,4 +1,4 @@
-// Where a model's requests are sent: base URL, key and headers, from options or the environment.
+// Resolves where a model's requests are sent: base URL, key and headers, from options or the environment.
 import { invalidOption } from "../../core/errors.ts";
 import type { ModelRequest } from "../../core/model.ts";
 import { isTimeout, timeoutRange } from "../../core/timeout.ts";
@@ -6,15 +6,15 @@ import { isTimeout, timeoutRange } from "../../core/timeout.ts";
 export interface EndpointOptions {
   /** The model's name on its server. */
   model: string;
-  /** The address of the API: a proxy, vLLM, Ollama, LM Studio. Default: the environment's, or the API's own. */
+  /** The API's URL, for example of vLLM, Ollama or a proxy. Default: the environment variable, or the API's own URL. */
   baseUrl?: string;
-  /** Sent to `baseUrl`. Default: the environment's. "" for a self-hosted server without a key. */
+  /** The API key. Default: the environment variable. Use "" for a self-hosted server without a key. */
   apiKey?: string;
-  /** Sent with every request. */
+  /** Headers for every request. */
   headers?: Record<string, string>;
-  /** Maximum number of attempts for a request that fails through no fault of its own. Default 4. */
+  /** Maximum number of attempts for a request, if a retry may succeed. Default 4. */
   attempts?: number;
-  /** Milliseconds for the complete answer of one attempt. Default 600,000. */
+  /** Maximum milliseconds for the complete answer of one attempt. Default 600,000. */
   timeout?: number;
   /** Settings for every request, such as `{ temperature: 0 }`. A request's own settings take precedence. */
   request?: Partial<ModelRequest>;
@@ -36,13 +36,13 @@ export interface Endpoint {
   /** The URL for messages: without its query, which may hold a key. */
   shown: string;
   headers: Record<string, string>;
-  /** Whether this is the API's own server rather than a different server with a similar API. */
+  /** Whether this is the API's own server rather than another server with a similar API. */
   isPublic: boolean;
   /** Advice for a refused key. */
   keyAdvice: string;
   attempts: number;
   timeout: number;
-  /** Removes keys from a text. */
+  /** Removes API keys and other secrets from a string. */
   hide(text: string): string;
 }
 
@@ -51,7 +51,7 @@ const mostAttempts = 20;
 export function resolveEndpoint(defaults: EndpointDefaults, options: EndpointOptions): Endpoint {
   const { publicUrl, urlVariable, keyVariable } = defaults;
   const { model, apiKey, headers = {}, attempts = 4, timeout = 600_000 } = options;
-  if (typeof model !== "string" || model === "") refuse("`model` must be the name of a model");
+  if (typeof model !== "string" || model === "") refuse("`model` must be a model name");
   if (!Number.isInteger(attempts) || attempts < 1 || attempts > mostAttempts) {
     refuse(`\`attempts\` must be a whole number from 1 to ${mostAttempts}`);
   }
@@ -68,7 +68,7 @@ export function resolveEndpoint(defaults: EndpointDefaults, options: EndpointOpt
   const auth = key === "" ? {} : defaults.keyHeader(key);
   const isAuthorized = key !== "" || Object.keys(given).some((name) => secretName.test(name));
   if (isPublic && !isAuthorized)
-    refuse(`there is no API key for ${base.origin}: set ${keyVariable}, or pass \`apiKey\``);
+    refuse(`there is no API key for ${base.origin}: set ${keyVariable}, or in code pass \`apiKey\``);
   const sent = { "content-type": "application/json", "user-agent": "holdfast", ...defaults.headers, ...auth, ...given };
   checkHeaders(sent, apiKey === undefined ? keyVariable : "`apiKey`", auth);
 
@@ -79,7 +79,7 @@ export function resolveEndpoint(defaults: EndpointDefaults, options: EndpointOpt
     shown: base.origin + base.pathname,
     headers: sent,
     isPublic,
-    keyAdvice: key === "" ? `set ${keyVariable}, or give \`apiKey\`` : `check ${apiKey ? "`apiKey`" : keyVariable}`,
+    keyAdvice: key === "" ? `set ${keyVariable}, or pass \`apiKey\`` : `check ${apiKey ? "`apiKey`" : keyVariable}`,
     attempts,
     timeout,
     hide: hider([key, ...secretsIn(given), ...base.searchParams.values()]),
@@ -93,17 +93,17 @@ function refuse(message: string): never {
 function parseBase(text: string, name: string): URL {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (!url || !/^https?:$/.test(url.protocol)) return refuse(`${name} must be a URL such as http://127.0.0.1:8000/v1`);
-  // The client would not send it, and messages would show it.
+  // Refuses a password in a URL, because the client would not send it, and messages would show it.
   if (url.username !== "" || url.password !== "") return refuse(`${name} must not contain a password; use \`headers\``);
   return url;
 }
 
-// Checked here, because the HTTP client would complain only at the first request, and not name the source of the value.
+// Checks headers early. The HTTP client would report an invalid value only at the first request, without its source.
 function checkHeaders(headers: Record<string, unknown>, keySource: string, auth: Record<string, string>): void {
   for (const [name, value] of Object.entries(headers)) {
     if (typeof value === "string" && /^[\t\x20-\x7e\x80-\xff]*$/.test(value)) continue;
     const source = name in auth ? `the key in ${keySource}` : `\`headers\`: "${name}"`;
-    refuse(`${source} has characters that a header cannot carry`);
+    refuse(`${source} contains characters that are not allowed in an HTTP header`);
   }
 }
 
@@ -111,7 +111,7 @@ const secretName = /auth|key|token|secret|cookie|password/i;
 
 function secretsIn(headers: Record<string, string>): string[] {
   const values = Object.entries(headers).flatMap(([name, value]) => (secretName.test(name) ? [value] : []));
-  // For "Bearer KEY", because a server may repeat the key alone.
+  // Adds the value without "Bearer", because a server may repeat the key alone.
   return values.flatMap((value) => [value, value.replace(/^\S+\s+/, "")]);
 }
 
@@ -121,7 +121,7 @@ function hider(secrets: string[]): (text: string) => string {
     encodeURIComponent(secret),
     JSON.stringify(secret).slice(1, -1),
   ]);
-  // A word of a few letters is not a secret, and removing it would damage every sentence.
+  // A very short value is not a secret, and removing it would make messages unreadable.
   const hidden = [...new Set(spellings)].filter(({ length }) => length >= 6).sort((a, b) => b.length - a.length);
   return (text) => hidden.reduce((rest, secret) => rest.replaceAll(secret, "[hidden]"), text);
 }

@@ -1,7 +1,8 @@
 // Failures of one attempt: their cause, whether a retry may help, and servers' error formats.
+import { isObject } from "../../core/json.ts";
 import { ellipsis } from "../../core/ellipsis.ts";
 import type { ErrorCode } from "../../core/errors.ts";
-import { isFields, type Fields } from "./fields.ts";
+import type { Fields } from "./fields.ts";
 
 interface FaultOptions {
   code?: ErrorCode;
@@ -39,10 +40,13 @@ export class Fault extends Error {
 
 /** Returns the fault for an answer that violates the API. A retry may succeed. */
 export const broken = (what: string, said?: string): Fault =>
-  new Fault(`answered what cannot be read: ${what}`, { again: true, said });
+  new Fault(`sent an invalid answer: ${what}`, { again: true, said });
 
 export const cancelled = (signal: AbortSignal | undefined): Fault =>
-  new Fault("was not waited for: the caller cancelled the request", { code: "model_cancelled", cause: signal?.reason });
+  new Fault("did not answer before the caller cancelled the request", {
+    code: "model_cancelled",
+    cause: signal?.reason,
+  });
 
 /** A server's description of an error, in any known format. */
 interface Complaint {
@@ -52,10 +56,10 @@ interface Complaint {
 }
 
 export function complaintIn(body: unknown): Complaint | undefined {
-  if (!isFields(body)) return undefined;
+  if (!isObject(body)) return undefined;
   // {"error": {…}} of OpenAI and Anthropic, {"error": "…"} of Ollama, {"object": "error", …} of vLLM, {"detail": …} of
   // FastAPI.
-  if (isFields(body["error"])) return toComplaint(body["error"]);
+  if (isObject(body["error"])) return toComplaint(body["error"]);
   if (typeof body["error"] === "string" && body["error"] !== "") return { message: body["error"], reasons: [] };
   if (body["object"] === "error" || body["type"] === "error") return toComplaint(body);
   if (typeof body["detail"] === "string") return { message: body["detail"], reasons: [] };
@@ -71,7 +75,7 @@ function toComplaint({ message, code, type }: Fields): Complaint {
   return { message: typeof message === "string" ? message : (reasons[0] ?? "no reason was given"), reasons };
 }
 
-/** A retry cannot help, whatever the status: the conversation is too long, or the quota is used up. */
+/** Reasons that a retry cannot change, whatever the status: the conversation is too long, or the quota is used up. */
 const hopeless = new Set(["context_length_exceeded", "insufficient_quota"]);
 const tooLong = /maximum context length|context (length|window)|prompt is too long|exceeds? the available context/i;
 
@@ -84,7 +88,7 @@ export function statusFault(status: number, body: unknown, text: string, after: 
     return new Fault(`failed with status ${status}`, { ...options, again: true });
   }
   if (status < 400) {
-    const what = "a redirection, which is not followed; set `baseUrl` to where it leads";
+    const what = "a redirect, which is not followed; set `baseUrl` to the URL that it points to";
     return new Fault(`answered with status ${status}, ${what}`, { ...refused, status });
   }
   return new Fault(`refused the request with status ${status}`, { ...options, ...refused });
@@ -94,7 +98,7 @@ const refused = { code: "model_refused", again: false } as const;
 
 function isHopeless({ message, reasons }: Complaint, status?: number): boolean {
   if (reasons.some((reason) => hopeless.has(reason))) return true;
-  // An error about a limit on tokens per minute may mention the context, but the limit passes in a minute.
+  // A limit on tokens per minute (429) may mention the context, but a retry helps after a minute.
   return status !== 429 && tooLong.test(message);
 }
 
@@ -109,5 +113,5 @@ export function complaintFault(complaint: Complaint): Fault {
   return new Fault("failed", { code, again, reason: reasons[0], said: message });
 }
 
-/** Returns the start of a text, on one line. */
+/** Returns the start of a string, on one line. */
 export const shortened = (text: string): string => ellipsis(text.replaceAll(/\s+/g, " ").trim(), 500);

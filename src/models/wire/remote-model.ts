@@ -1,19 +1,18 @@
-// A model behind an HTTP API: sends requests, reads answers and streams, and retries. An `Api` contains the
-// differences.
+// A model behind an HTTP API: sends requests, reads answers and streams, and retries. An `Api` has the API's details.
 import { HoldfastError, messageOf } from "../../core/errors.ts";
-import { parseJson, setOwn } from "../../core/json.ts";
+import { isObject, parseJson, setOwn } from "../../core/json.ts";
 import type { Model, ModelRequest, ModelResponse, Piece, RespondOptions } from "../../core/model.ts";
 import { toPieces } from "../local-response.ts";
 import { resolveEndpoint, type Endpoint, type EndpointDefaults, type EndpointOptions } from "./endpoint.ts";
 import { exchange, ExchangeError, type Answer, type ExchangeRequest } from "../../io/exchange.ts";
 import { broken, cancelled, complaintIn, Fault, complaintFault, statusFault, shortened } from "./fault.ts";
-import { isFields, type Fields } from "./fields.ts";
+import type { Fields } from "./fields.ts";
 import { retrying, retryAfter, waitFor, type Wait } from "./retry.ts";
 import { parseEvents } from "./sse.ts";
 
 /** One API: translates requests and answers. */
 export interface Api extends EndpointDefaults {
-  /** For example "chat". */
+  /** The API's name, for example "chat". */
   name: string;
   /** Returns a request's body without `stream`: a new object, to which fields are added. */
   body(request: ModelRequest, endpoint: Pick<Endpoint, "isPublic">): Fields;
@@ -21,7 +20,6 @@ export interface Api extends EndpointDefaults {
   streaming: (body: Fields) => Fields;
   /** Reads an answer; throws a Fault if it is invalid. */
   answer(body: Fields, request: ModelRequest): ModelResponse;
-  /** Returns a reader for one stream. */
   reader(request: ModelRequest, onPiece: (piece: Piece) => void): StreamReader;
 }
 
@@ -35,10 +33,10 @@ export interface StreamReader {
 /** The request fields that `anthropic` and `chat` rename or convert. All others are passed through. */
 export const mapped = ["instructions", "input", "tools", "tool_choice", "parallel_tool_calls", "max_output_tokens"];
 
-/** Set by tests only. */
+/** Timing that only tests set. */
 export interface Timing {
   wait?: Wait;
-  /** Milliseconds between two parts of a stream. */
+  /** Maximum milliseconds between two parts of a stream. */
   idle?: number;
 }
 
@@ -77,7 +75,7 @@ export function remoteModel(
     try {
       return await post(message, (answer) => read(answer, onPiece !== undefined, request, hand));
     } catch (thrown) {
-      // Pieces cannot be taken back, and a retry may return a different answer.
+      // No retry after the first piece: the caller would get pieces twice, and perhaps pieces of a different answer.
       const isLast = thrown instanceof Fault && thrown.again && handed;
       throw isLast ? new Fault(thrown.message, { ...thrown, again: false }) : thrown;
     }
@@ -90,7 +88,7 @@ export function remoteModel(
       const text = await answer.text();
       throw statusFault(status, parseJson(text), text, retryAfter(headers));
     }
-    // Servers label streams inconsistently, and some send a complete answer for a stream, or the reverse.
+    // Servers label streams inconsistently. Some send a complete answer if a stream was requested, or the reverse.
     const isStream = /event-stream/.test(type) || (asked && !/json|html/.test(type));
     if (isStream) return readStream(answer, api.reader(request, hand));
     const response = readWhole(await answer.text(), type, request);
@@ -102,9 +100,9 @@ export function remoteModel(
     const body = parseJson(text);
     if (body === undefined) {
       if (text === "") throw broken("an empty body");
-      throw broken(`${type || "a body"} that is not JSON (is the base URL right?)`, text);
+      throw broken(`${type || "a body"} that is not JSON (is the base URL correct?)`, text);
     }
-    if (!isFields(body)) throw broken("JSON that is not an object", text);
+    if (!isObject(body)) throw broken("JSON that is not an object", text);
     return api.answer(body, request);
   }
 
@@ -113,7 +111,7 @@ export function remoteModel(
 
 type Post = Omit<ExchangeRequest, "method">;
 
-/** Sends a request once. Its faults say whether a retry may help. */
+/** Sends a request once. A fault says whether a retry may help. */
 async function post<T>(request: Post, read: (answer: Answer) => Promise<T>): Promise<T> {
   try {
     return await exchange(request, read);
@@ -130,7 +128,7 @@ async function readStream(answer: Answer, reader: StreamReader): Promise<ModelRe
   let response: ModelResponse | undefined;
   try {
     for await (const data of parseEvents(answer.stream())) {
-      // The answer is complete. Reads to the end anyway, so that the connection can be reused.
+      // After the answer is complete, the rest is read and ignored, so that the connection can be reused.
       if (response) continue;
       response = data === "[DONE]" ? reader.end() : reader.take(eventIn(data));
       if (data === "[DONE]" && !response) break;
@@ -140,13 +138,13 @@ async function readStream(answer: Answer, reader: StreamReader): Promise<ModelRe
     if (!response) throw thrown;
   }
   response ??= reader.end();
-  if (!response) throw new Fault("ended its stream before the answer was whole", { again: true });
+  if (!response) throw new Fault("ended its stream before the answer was complete", { again: true });
   return response;
 }
 
 function eventIn(data: string): Fields {
   const event = parseJson(data);
-  if (!isFields(event)) throw broken("an event that is not a JSON object", data);
+  if (!isObject(event)) throw broken("an event that is not a JSON object", data);
   const complaint = isError(event) ? complaintIn(event) : undefined;
   if (complaint) throw complaintFault(complaint);
   return event;
@@ -155,7 +153,7 @@ function eventIn(data: string): Fields {
 const isError = ({ type, object, error }: Fields): boolean =>
   type === "error" || object === "error" || (type === undefined && error !== undefined && error !== null);
 
-/** Merges settings: a request's own take precedence over the model's. Undefined fields are ignored. */
+/** Merges settings. The request's settings take precedence over the model's settings. Undefined fields are ignored. */
 function merged(settings: Partial<ModelRequest>, given: ModelRequest): ModelRequest {
   const request: Fields = {};
   for (const fields of [settings, given]) {

@@ -21,8 +21,7 @@ interface RetryOptions {
 }
 
 export async function retrying<T>({ attempts, signal, wait, fail }: RetryOptions, attempt: () => Promise<T>) {
-  // A thousand requests may share a signal. Each removes its listeners when it ends, so Node does not need to warn
-  // about a leak.
+  // A thousand requests may share a signal. Each request removes its listeners, so Node need not warn about a leak.
   if (signal instanceof EventTarget) setMaxListeners(0, signal);
   for (let made = 1; ; made++) {
     let fault: Fault;
@@ -42,9 +41,10 @@ export async function retrying<T>({ attempts, signal, wait, fail }: RetryOptions
   }
 }
 
-/** Returns the pause before the next attempt: as long as the server asks for, or twice as long each time. */
+/** Returns the pause before the next attempt: the server's requested pause, otherwise twice the previous pause. */
 export function pause(made: number, after: number | undefined, random: () => number = Math.random): number {
-  // Random, so that a thousand rollouts refused at once do not return at once. Never shorter than the server asks for.
+  // The pause is random, so that a thousand rollouts that were refused together do not retry together. It is never
+  // shorter than the server requests.
   if (after !== undefined) return Math.min(after, longest) * (1 + random() / 4);
   return Math.min(first * 2 ** (made - 1), longest) * (0.5 + random() / 2);
 }

@@ -1,8 +1,8 @@
 // Reads server-sent events from chunks that may be cut anywhere.
 
 /**
- * Returns each event's data without its type, because all three APIs repeat the type in the data. The last event may
- * lack its blank line, which some servers omit.
+ * Yields each event's data without its type, because all three APIs repeat the type in the data. The blank line after
+ * the last event may be missing, because some servers omit it.
  */
 export async function* parseEvents(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<string> {
   const decoder = new TextDecoder();
@@ -31,7 +31,7 @@ function lineReader(): { take(text: string): Generator<string> } {
     *take(text) {
       let from = 0;
       for (const { 0: end, index } of text.matchAll(/\r\n|\n|\r/g)) {
-        // The second half of a CRLF that was split between two chunks.
+        // The "\n" of a CRLF that was split between two chunks.
         const isSecondHalf = afterReturn && index === 0 && end === "\n";
         if (!isSecondHalf) {
           const line = begun.join("") + text.slice(from, index);
