@@ -1,12 +1,12 @@
-// createCache(): keeps sessions in memory. It holds all sessions in use, and the most recently used others up to
+// createCache(): keeps sessions in memory: all sessions in use, and the most recently used of the other sessions, up to
 // limits.
 
-/** The fields that the cache needs on an item. */
+/** The fields of an item that the cache uses. */
 export interface Cached {
   readonly id: string;
   /** The number of current users. An item in use is not dropped, so that all users share it. */
   uses: number;
-  /** Its neighbours in the list of unused items, ordered by last use. */
+  /** The item's neighbours in the list of unused items, which is ordered by last use. */
   older: this | undefined;
   newer: this | undefined;
 }
@@ -21,13 +21,12 @@ export interface CacheLimits {
 export interface Cache<Item extends Cached> {
   /** Returns the item, and starts a use of it. */
   take(id: string): Item | undefined;
-  /** Adds a loaded item and starts a use of it. If the item already exists, returns the existing one. */
+  /** Adds a loaded item and starts a use of it. If the cache already has the id, returns the existing item. */
   put(item: Item): Item;
   /** Ends one use of an item. */
   release(item: Item): void;
   /** Removes an item from the cache. Its current users keep it. */
   drop(item: Item): void;
-  /** Returns the items in use. */
   used(): Iterable<Item>;
   /** Approximate bytes of the unused items. */
   readonly bytes: number;

@@ -16,6 +16,8 @@ export interface Call {
   seeded: boolean;
   /** The last version that the caller saw, and the time of the call. Only for a call without an id. */
   seen?: { version: number; asked: number };
+  /** Milliseconds that the call has waited for the store. */
+  waited: number;
   /** The call's episode, once known. */
   episode?: number;
 }

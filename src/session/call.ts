@@ -1,8 +1,9 @@
-// createCalls(): turns a tool's name and arguments into one committed event, for each kind of tool.
+// createCalls(): runs calls of each kind of tool, and commits their results.
 import { after } from "../core/after.ts";
 import type { AnyEnvironment } from "../core/environment.ts";
 import { HoldfastError, isHoldfastError } from "../core/errors.ts";
-import { callKey, type EventOf, type Thrown } from "../core/event.ts";
+import type { EventOf, Thrown } from "../core/event.ts";
+import { callKey } from "../core/event-key.ts";
 import { copyJson } from "../core/json.ts";
 import { newSeed } from "../core/random.ts";
 import type { Session } from "../core/session.ts";
@@ -22,7 +23,7 @@ import { thrownIn } from "./thrown.ts";
 export interface CallsOptions {
   environment: AnyEnvironment;
   logs: Logs;
-  /** Milliseconds, for tools that do not set a timeout. */
+  /** The timeout in milliseconds for tools that do not set one. */
   timeout: number;
   newId(): string;
   /** Throws if the session has ended or is ending. */
@@ -43,7 +44,8 @@ export function createCalls(options: CallsOptions) {
     const { call: id, signal, episode: expected, seen, seeded = false } = wishes;
     assertCallId(id);
     if (signal?.aborted) throw cancelled(signal);
-    const pending: Call = { log, tool, input: copyJson(given ?? {}, "input", "drop"), id, signal, expected, seeded };
+    const input = copyJson(given ?? {}, "input", "drop");
+    const pending: Call = { log, tool, input, id, signal, expected, seeded, waited: 0 };
     if (seen !== undefined && id === undefined) pending.seen = { version: seen, asked: Date.now() };
     try {
       const made = await dispatch(pending);
@@ -52,12 +54,12 @@ export function createCalls(options: CallsOptions) {
     } catch (thrown) {
       const error = thrownIn(thrown);
       if (error) onError?.(error, log.id);
-      // A recorded answer is still available after the end of the session or the episode.
+      // A recorded answer is still available after the session or the episode has ended.
       if (id === undefined || !isHoldfastError(thrown)) throw thrown;
       if (thrown.code !== "session_closed" && thrown.code !== "episode_ended") throw thrown;
-      // Uses the episode as it is known now, not as it was assumed before.
+      // Uses the newest known episode, because the session may have been seeded again since the call arrived.
       const episode = expected ?? log.session.episode;
-      const event = await recordedEvent(logs, log, { id, tool, input: pending.input, episode });
+      const event = await recordedEvent(logs, log, { ...pending, id, episode });
       if (!event) throw thrown;
       if (event.type !== "tool.claimed") return answer(log, event, event.version, true);
       if (claims.isRunning(log, event, timeLimit(tool))) throw thrown;
@@ -101,17 +103,19 @@ export function createCalls(options: CallsOptions) {
 
   async function callConcurrent(pending: Call, prepared: Prepared): Promise<Answer> {
     const { log, id, tool, signal } = pending;
-    // The call must not read an older state than its caller has already seen, even in a different process.
-    await exclusive(log, signal, () => logs.refresh(log));
-    // Look for a recorded answer before running the handler, which may take a long time.
+    // Refreshes first. Otherwise, the call could read an older state than its caller has seen through another process.
+    await exclusive(log, signal, () => logs.refresh(log), pending);
+    // A retry must not run the handler again, so look for a recorded answer first.
     const repeated = id === undefined ? undefined : await recorded(pending);
     if (repeated) return repeated;
     return withSnapshot(log, async (session) => {
-      // Checked on the session that the call reads, because others may have changed it since the refresh.
+      // Checks the session that the handler reads, because other calls may have changed the session since the refresh.
       assertReady(pending);
       const seed = newSeed();
       const began = timeNow(session);
       const ran = await execute(buildExecution(pending, session, began, seed, 0), prepared, session.state);
+      // The handler has run, so its result gets the store's whole time.
+      pending.waited = 0;
       const finish = ({ state }: Session) => checkState(environment, tool, state, ran(state), log.snapshotBytes);
       const allow = (): void => {
         assertOpen(log);
@@ -174,16 +178,17 @@ export function createCalls(options: CallsOptions) {
       };
       return after(finish(session, began), event);
     };
-    // Does the same as `exclusive` without its promises, because every call takes this path.
+    // Does the same as `exclusive`, but creates fewer promises, because every call runs this code.
     if (log.busy) assertRoom(log);
     const waiting = acquire(log, signal);
     if (waiting) await waiting;
+    log.waited += pending.waited;
     try {
       const result = await logs.commit(log, allow, make);
       if (result === "ok") return answer(log, made as Called, log.session.version, false);
       if (lost) return answer(log, lost, lost.version, true);
     } finally {
-      release(log);
+      release(log, pending);
     }
     return answered(pending);
   }
@@ -196,7 +201,7 @@ export function createCalls(options: CallsOptions) {
     if (expected !== undefined && expected !== episode) throw ended(tool);
     const isRefused = seeded || environment.unseeded === "reject";
     if (episode > 0 || (!isRefused && state !== null)) return;
-    const why = isRefused ? "" : ": its state has keys without a default";
+    const why = isRefused ? "" : ": its state schema has keys without a default";
     throw new HoldfastError("session_unseeded", `session ${log.id} must be seeded before the first call${why}`);
   }
 
@@ -208,7 +213,7 @@ export function createCalls(options: CallsOptions) {
     log.concurrentCalls ??= new Map();
     for (let other = log.concurrentCalls.get(key); other; other = log.concurrentCalls.get(key)) {
       await settledOrCancelled(other, signal);
-      await exclusive(log, signal, () => logs.refresh(log));
+      await exclusive(log, signal, () => logs.refresh(log), pending);
       const repeated = await recorded(pending);
       if (repeated) return repeated;
     }
@@ -221,23 +226,26 @@ export function createCalls(options: CallsOptions) {
     }
   }
 
-  /** Returns a call's recorded answer. The log is known to contain it. */
+  /** Returns the recorded answer for a call id that the log already has. Throws if the store has lost it. */
   async function answered(pending: Call): Promise<Answer> {
     const found = await recorded(pending);
     if (found) return found;
-    // Throws if the session was deleted in the meantime. Otherwise the store failed over to a copy that lacks the call.
+    // The refresh throws if the session was deleted. Otherwise, the store failed over to a copy that lacks the call.
     const { log, tool } = pending;
-    await exclusive(log, undefined, () => logs.refresh(log));
-    throw new HoldfastError("store_failed", `the store has lost a call of ${tool} on session ${log.id}; send it again`);
+    await exclusive(log, undefined, () => logs.refresh(log), pending);
+    throw new HoldfastError(
+      "store_failed",
+      `the store has lost a recorded call of ${tool} in session ${log.id}; send the call again`,
+    );
   }
 
   /** Returns the recorded answer for this call id, if there is one. */
   async function recorded(pending: Call): Promise<Answer | undefined> {
-    const { log, tool, input, id = "" } = pending;
-    const event = await recordedEvent(logs, log, { id, tool, input, episode: lookupEpisode(pending) });
+    const { log, tool, id = "" } = pending;
+    const event = await recordedEvent(logs, log, { ...pending, id, episode: lookupEpisode(pending) });
     if (event?.type !== "tool.claimed") return event && answer(log, event, event.version, true);
     if (claims.isRunning(log, event, timeLimit(tool))) {
-      throw new HoldfastError("call_in_progress", `the call ${id} of ${tool} is running; ask again later`, {
+      throw new HoldfastError("call_in_progress", `the call ${id} of ${tool} is still running; retry later`, {
         detail: { call: id, until: event.until },
       });
     }
@@ -245,17 +253,17 @@ export function createCalls(options: CallsOptions) {
   }
 }
 
-/** A limit, so that one session cannot use up a server's capacity. */
+/** Maximum number of calls that wait for one session, so that no session uses up a server's capacity. */
 const mostWaiting = 500;
 
 function assertRoom({ id, waiting }: OpenLog): void {
   if (!waiting || waiting.length < mostWaiting) return;
-  const message = `${mostWaiting} calls of session ${id} are waiting; wait for their answers before you send more`;
+  const message = `${mostWaiting} calls are waiting on session ${id}; wait for their answers before you send more`;
   throw new HoldfastError("session_crowded", message);
 }
 
 function ended(tool: string): HoldfastError {
-  return new HoldfastError("episode_ended", `the session was seeded again before ${tool} was committed`);
+  return new HoldfastError("episode_ended", `the session was seeded again before the call of ${tool} was committed`);
 }
 
 /** Waits until a promise settles or the caller cancels. */

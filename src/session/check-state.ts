@@ -14,9 +14,9 @@ const mostChecked = 64 * 1024;
 
 /**
  * Returns a call's result, or a refusal if the state after the call is invalid. The schema only checks: its defaults
- * and transforms do not change the stored state. A state that was already invalid before the call is not checked.
- * Either its schema transforms its input, or the session is older than the check. `size` is the state's approximate
- * size.
+ * and transforms do not change the stored state. If the state was already invalid before the call, the result is
+ * accepted. The schema may transform its input, or the session may be older than the check. `size` is the state's
+ * approximate size.
  */
 export function checkState(
   environment: AnyEnvironment,

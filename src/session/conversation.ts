@@ -1,11 +1,14 @@
-// createConversations(): an agent's sessions. Shared state has its own logs, which are committed together with theirs.
+// createConversations(): the sessions of an app's agents. Shared state has separate logs, and a change to it is
+// committed atomically with the session's event.
 import { setTimeout as delay } from "node:timers/promises";
 import type { Entered, EnterOptions, RecordedTurn } from "../core/agent-sessions.ts";
+import { isWaiting } from "../core/conversation.ts";
 import { replaceState, type Delta } from "../core/delta.ts";
 import { createDraft } from "../core/draft.ts";
-import { invalidOption } from "../core/errors.ts";
-import { updateKey, type Event, type EventOf, type Labels } from "../core/event.ts";
-import { copyJson, escapeKey, type Json } from "../core/json.ts";
+import { HoldfastError, invalidOption } from "../core/errors.ts";
+import type { Event, EventOf, Labels, OpenTurn } from "../core/event.ts";
+import { updateKey } from "../core/event-key.ts";
+import { copyJson, escapeKey, isObject, type Json } from "../core/json.ts";
 import { newSeed } from "../core/random.ts";
 import type { Session } from "../core/session.ts";
 import {
@@ -28,24 +31,26 @@ import { busyError, createLeases } from "./lease.ts";
 import { createLogCache, createLogs, timeNow } from "./log.ts";
 import type { OpenLog } from "./open-log.ts";
 import { createScopes, isIsolated, splitChange, readUser, type Make, type Shared } from "./scopes.ts";
-import { createTurns } from "./turn.ts";
+import { createTurns, overtaken } from "./turn.ts";
 import { createViews } from "./views.ts";
 
 export interface ConversationOptions extends EngineOptions {
-  /** Letters, digits, `-` and `_`. `app:` state is shared under this name. */
+  /** The app's name: letters, digits, `-` and `_`. Its conversations share the state keys that start with `app:`. */
   app: string;
   /** The agent that `replay` runs. By default, each replay names its agent. */
   agent?: Replayable;
   /**
-   * Milliseconds of silence after which other processes may continue a process's turn. Default 15,000. A running turn
-   * commits a heartbeat every third of this time.
+   * Milliseconds without a commit after which another process may continue a turn. Default 15,000. A running turn
+   * commits a renewal after a third to half of this time.
    */
   lease?: number;
 }
 
-/** Milliseconds between two checks of a turn that a different process runs. */
+/** Minimum and maximum milliseconds between two checks of a turn that another process runs. */
 const shortestPause = 10;
 const longestPause = 250;
+/** Maximum milliseconds that `cancel` waits for the cancelled run to end. */
+const cancelWait = 1000;
 
 export function createConversations(options: ConversationOptions): Conversations {
   const { app, store, timeout = 60_000 } = options;
@@ -81,7 +86,7 @@ export function createConversations(options: ConversationOptions): Conversations
     },
     options,
   );
-  /** The call ids of running and waiting runs, by log. The log's queue cannot tell, because readers wait there too. */
+  /** For each log: the call ids of running and waiting runs. The log's queue is not enough: readers wait in it too. */
   const runs = new WeakMap<OpenLog, (string | undefined)[]>();
   const { track, useOpen, create, assertOpen, assertWithinLimits } = engine;
   const entering = { logs, scopes, views, timeout, assertOpen, readShared, readState, onError: options.onError };
@@ -92,18 +97,28 @@ export function createConversations(options: ConversationOptions): Conversations
   }
 
   async function readState(session: Session): Promise<AgentState> {
-    // Read first: the session may change while the shared state is read.
+    // Reads the session's state before it waits for the shared state, because the session may change in the meantime.
     const own = session.state as AgentState;
     return copyJson(withShared(own, await readShared(session)), "state") as AgentState;
   }
 
+  /** Returns whether to refuse a run because of other runs in this process. A retry of such a run waits instead. */
+  function isBusy(log: OpenLog, { busy, call }: EnterOptions): boolean {
+    const calls = runs.get(log) ?? [];
+    return busy === "refuse" && calls.length > 0 && !(call !== undefined && calls.includes(call));
+  }
+
+  async function pauseFor(milliseconds: number, signal: AbortSignal | undefined): Promise<void> {
+    await delay(milliseconds, undefined, signal ? { signal } : {}).catch(() => {
+      throw cancelled(signal);
+    });
+    engine.assertRunning();
+  }
+
   function enter(id: string, given: EnterOptions = {}): Promise<Entered | RecordedTurn> {
-    const { signal, busy = "wait", call } = given;
+    const { signal, busy = "wait", call, seen } = given;
     return new Promise((resolve, reject) => {
-      /**
-       * Enters the log until the run leaves it. Returns for how many milliseconds a different process may still hold
-       * it.
-       */
+      /** Enters the log until the run leaves it. Returns the milliseconds left of another process's lease, or 0. */
       const attempt = async (log: OpenLog): Promise<number> => {
         await logs.refresh(log);
         // A recorded turn is still available after the session has ended.
@@ -115,29 +130,30 @@ export function createConversations(options: ConversationOptions): Conversations
         assertOpen(log);
         assertWithinLimits(log);
         const left = busy === "take" || given.isAlone ? 0 : leases.remaining(log);
-        const isRepeat = turn !== undefined && call !== undefined;
-        if (left > 0 && busy === "refuse" && !isRepeat) throw busyError(id, left);
+        if (left > 0 && busy === "refuse" && !turn?.isRepeat) throw busyError(id, left);
         if (left > 0) return left;
         await new Promise<void>((leave, fail) => {
           const continued = turn?.open;
-          const own = { leases: given.isAlone ? undefined : leases, continued, leave };
+          const isAnswering = given.results !== undefined && turn?.isRepeat === false;
+          const own = { leases: given.isAlone ? undefined : leases, continued, isAnswering, leave };
           enterLog(log, { ...entering, ...own }).then(resolve, fail);
         });
         return 0;
       };
       const work = async (log: OpenLog): Promise<void> => {
-        const calls = runs.get(log) ?? [];
-        // A retry waits for the turn that it repeats.
-        if (busy === "refuse" && calls.length > 0 && !(call !== undefined && calls.includes(call))) throw busyError(id);
-        runs.set(log, [...calls, call]);
+        while (isBusy(log, given)) {
+          const { turn } = log.session.conversation ?? {};
+          if (seen === undefined || (turn?.lease && newestPart(turn) <= seen)) throw busyError(id);
+          if (turn && newestPart(turn) > seen) throw overtaken(id, seen);
+          // The other run has not begun yet, or has just ended.
+          await pauseFor(shortestPause, signal);
+        }
+        runs.set(log, [...(runs.get(log) ?? []), call]);
         try {
           for (let pause = shortestPause; ; pause = Math.min(2 * pause, longestPause)) {
             const left = await exclusive(log, signal, () => attempt(log));
             if (left === 0) return;
-            await delay(Math.min(pause, left), undefined, signal ? { signal } : {}).catch(() => {
-              throw cancelled(signal);
-            });
-            engine.assertRunning();
+            await pauseFor(Math.min(pause, left), signal);
           }
         } finally {
           const under = runs.get(log) ?? [];
@@ -165,7 +181,7 @@ export function createConversations(options: ConversationOptions): Conversations
     return scopes.create(id, [opened], changes, user);
   }
 
-  /** Copies the parent's events, so that versions, times and draws agree, and adds an event with the new keys. */
+  /** Copies the parent's events, so versions, times and random numbers stay the same. Adds an event with `set`. */
   async function fork(child: string, parent: string, at: number, options: ConversationFork): Promise<Session> {
     const { session } = await logs.load(parent, options.version);
     const set = copyJson(options.set ?? {}, "set", "drop") as AgentState;
@@ -195,7 +211,7 @@ export function createConversations(options: ConversationOptions): Conversations
     return scopes.create(id, events.map(withoutLease), changes, user);
   }
 
-  async function update(log: OpenLog, change: (state: AgentState) => void, call: string | undefined): Promise<void> {
+  async function update(log: OpenLog, { change = nothing, call, labels }: Change): Promise<void> {
     for (;;) {
       await logs.refresh(log);
       assertOpen(log);
@@ -203,10 +219,49 @@ export function createConversations(options: ConversationOptions): Conversations
       if (call !== undefined && (await logs.find(log.id, updateKey(call)))) return;
       const refusal = leases.refusal(log);
       if (refusal) throw refusal;
-      const made: Make = (shared) => updated(log.session, shared, change, call);
+      const made: Make = (shared) => updated(log.session, shared, { change, call, labels });
       // If another process committed first, the function runs again on the new state.
       if (await scopes.commit(log, made, await readShared(log.session), readUser(log.session))) return;
     }
+  }
+
+  async function updateNow(log: OpenLog, made: Change): Promise<SessionInfo> {
+    await exclusive(log, undefined, () => update(log, made));
+    return verbs.info(log.id);
+  }
+
+  async function cancel(log: OpenLog, invocation: string | undefined): Promise<boolean> {
+    const open = (): OpenTurn | undefined => {
+      const { turn } = log.session.conversation ?? {};
+      return invocation === undefined || turn?.invocation === invocation ? turn : undefined;
+    };
+    if (log.running?.size) {
+      if (!open()) return false;
+      const reason = new HoldfastError("run_cancelled", `the turn of session ${log.id} was cancelled`);
+      for (const stop of log.running) stop(reason);
+      // Does not wait longer for a run that ignores the cancellation.
+      await Promise.race([
+        exclusive(log, undefined, async () => undefined),
+        delay(cancelWait, undefined, { ref: false }),
+      ]);
+      return true;
+    }
+    return exclusive(log, undefined, async () => {
+      await logs.refresh(log);
+      // The process that runs the turn notices at its next commit that it has lost the lease.
+      const released = await logs.commit(
+        log,
+        () => assertOpen(log),
+        (session) => {
+          const turn = open();
+          if (!turn?.lease && !isWaiting(turn)) return undefined;
+          const { invocation: id, lease } = turn;
+          const about = { type: "turn.released" as const, at: timeNow(session), invocation: id };
+          return { ...about, ...(lease && { owner: lease.owner }), reason: "cancelled" };
+        },
+      );
+      return released === "ok";
+    });
   }
 
   const { verbs } = engine;
@@ -231,14 +286,15 @@ export function createConversations(options: ConversationOptions): Conversations
     open: (given = {}) => track(() => create((id, at) => open(id, at, given), given.session)),
     save,
     replay: (id, { agent = options.agent } = {}) => track(() => replay(id, agent)),
-    update: (id, change, { call } = {}) =>
-      useOpen(id, async (log) => {
-        await exclusive(log, undefined, () => update(log, change, call));
-        return verbs.info(id);
-      }),
+    update: (id, change, { call } = {}) => useOpen(id, (log) => updateNow(log, { change, call })),
+    label: (id, labels) => useOpen(id, (log) => updateNow(log, { labels: checkedLabels(labels) })),
+    cancel: (id, { invocation } = {}) => useOpen(id, (log) => cancel(log, invocation)),
     enter,
   };
 }
+
+/** Returns the version at which the newest part of a turn began: its message, or the client's newest results. */
+const newestPart = ({ began, answered }: OpenTurn): number => answered ?? began;
 
 /** Splits an initial state into the session's own state and the shared state. */
 function initialParts(state: AgentState, isolated: boolean): { own: AgentState; changes: Record<Scope, Delta> } {
@@ -247,13 +303,17 @@ function initialParts(state: AgentState, isolated: boolean): { own: AgentState; 
   return { own: withShared(session, { user, app }), changes: nothingShared() };
 }
 
+/** A change outside a turn. */
+interface Change {
+  change?: (state: AgentState) => void;
+  call?: string | undefined;
+  labels?: Labels | undefined;
+}
+
+const nothing = (): void => undefined;
+
 /** Returns the event for an update, based on the current shared state. */
-function updated(
-  session: Session,
-  shared: Shared,
-  change: (state: AgentState) => void,
-  call: string | undefined,
-): ReturnType<Make> {
+function updated(session: Session, shared: Shared, { change = nothing, call, labels }: Change): ReturnType<Make> {
   const draft = createDraft<AgentState>(withShared(session.state as AgentState, shared) as Json);
   if ((change(draft.state) as unknown) instanceof Promise) {
     throw new TypeError("update takes a function that is not async");
@@ -262,12 +322,21 @@ function updated(
   const event: EventOf<"session.updated"> = { type: "session.updated", at: timeNow(session) };
   if (own.length > 0) event.delta = own;
   if (call !== undefined) event.call = call;
+  if (labels) event.labels = labels;
   return { event, changes };
+}
+
+/** Checks a change of labels. A conversation's user is stored as a label too, and never changes. */
+function checkedLabels(labels: Labels): Labels {
+  if (!isObject(labels)) throw invalidOption("the labels must be an object");
+  if (Object.hasOwn(labels, "user"))
+    throw invalidOption("the label `user` is the conversation's user and cannot change");
+  return copyJson(labels, "labels", "drop") as Labels;
 }
 
 function assertUser(user: unknown): void {
   if (typeof user === "string" && user.length > 0 && user.length <= 200) return;
-  throw invalidOption("the user must be a text of 1 to 200 characters");
+  throw invalidOption("the user must be a string of 1 to 200 characters");
 }
 
 function describeConversation(session: Session): Partial<SessionInfo> {
@@ -276,7 +345,8 @@ function describeConversation(session: Session): Partial<SessionInfo> {
   const about: Partial<SessionInfo> = { user: readUser(session), labels: copyJson(labels, "labels") as Labels };
   if (!turn) return about;
   const { invocation, agent, call } = turn;
-  return { ...about, turn: { invocation, agent, ...(call !== undefined && { call }) } };
+  const open = isWaiting(turn) && { waiting: turn.waiting };
+  return { ...about, turn: { invocation, agent, ...(call !== undefined && { call }), ...open } };
 }
 
 /** Returns the delta that sets each of these keys. */

@@ -1,4 +1,4 @@
-// copyLogs(): copies all logs from one store into another, entry by entry, and compares them by digest.
+// copyLogs(): copies all logs from one store into another, entry by entry, and compares the copies by digest.
 import { createHash } from "node:crypto";
 import { isHoldfastError } from "../core/errors.ts";
 import type { Listed, Store } from "../core/store.ts";
@@ -8,16 +8,16 @@ import { copyLog, type Fate } from "./copy/log.ts";
 export interface CopyProblem {
   session: string;
   /**
-   * `differs`: the other store has a different log under this name, and it is left as it is. `changed`: the log was
-   * written, opened or deleted in the meantime; a second copy continues it. `failed`: the log cannot be read, or its
-   * copy is not equal.
+   * `differs`: the target has a different log with the same id, which is left unchanged. `changed`: the log was
+   * written, opened or deleted in the source during the copy; a second copy continues it. `failed`: the log cannot be
+   * read, or its copy is not equal.
    */
   fate: "differs" | "changed" | "failed";
   message: string;
 }
 
 export interface CopySummary {
-  /** Logs that were written, completely or in part, and logs that already existed. */
+  /** `copied`: logs that were written, completely or in part. `equal`: logs that the target already had. */
   copied: number;
   equal: number;
   /** The number of entries written. */
@@ -25,13 +25,13 @@ export interface CopySummary {
   problems: CopyProblem[];
 }
 
-/** The number of logs read at once. They are opened one by one, to preserve the order of opening. */
+/** The number of logs copied concurrently. The target creates them one by one, in the order of the source's list. */
 const atOnce = 16;
 
 /**
- * Copies every log: the logs of all environments, and the server's own. Existing logs are left as they are, and a
- * partly copied log is continued. If a store fails, the copy ends. Logs that were already copied are kept, and a second
- * copy continues. `onLog` is called for each log.
+ * Copies every log: the logs of all environments, and the server's own logs. An existing log is left unchanged, and a
+ * partly copied log is completed. If a store fails, copying stops: the copied logs are kept, and a second call copies
+ * the rest. `onLog` is called after each log.
  */
 export async function copyLogs(from: Store, to: Store, onLog?: () => void): Promise<CopySummary> {
   const summary: CopySummary = { copied: 0, equal: 0, entries: 0, problems: [] };
@@ -41,7 +41,7 @@ export async function copyLogs(from: Store, to: Store, onLog?: () => void): Prom
 
   async function copy(row: Listed, turn: Promise<void>, opened: () => void): Promise<void> {
     const account: Account = { fate: { kind: "failed", entries: 0 }, mark: digestRow(row) };
-    // In the order of the list.
+    // Set before the first await, so that `accounts` keeps the order of the list.
     accounts.set(row.session, account);
     try {
       account.fate = await settleFate(copyLog({ from, to, row, turn, opened }));
@@ -58,7 +58,7 @@ export async function copyLogs(from: Store, to: Store, onLog?: () => void): Prom
       let opened: () => void = () => undefined;
       turn = new Promise((resolve) => (opened = resolve));
       const copying = copy(row, before, opened);
-      // The await below reports a failure.
+      // Prevents an unhandled rejection. `await running.shift()` reports the failure.
       copying.catch(() => undefined);
       running.push(copying);
       if (running.length >= atOnce) await running.shift();
@@ -78,17 +78,17 @@ export async function copyLogs(from: Store, to: Store, onLog?: () => void): Prom
 
 interface Account {
   fate: Fate;
-  /** Digest of its row in the list. */
+  /** The digest of the log's row in the source's list. */
   mark: string;
 }
 
-/** Digests a log's row in the list to a few bytes, because a store may have millions of logs. */
+/** Returns a short digest of a log's row, to save memory: a store may have millions of logs. */
 function digestRow({ version, touched, environment, opened, parent, ended }: Listed): string {
   const about = [version, touched, environment, opened, parent?.session, parent?.version, ended];
   return createHash("sha256").update(JSON.stringify(about)).digest("base64").slice(0, 22);
 }
 
-/** Reports a corrupt log, so that the other logs are still copied. A failing store ends the copy. */
+/** Returns `failed` for a corrupt log, so that the other logs are still copied. Any other error stops the copy. */
 async function settleFate(copying: Promise<Fate>): Promise<Fate> {
   try {
     return await copying;
@@ -99,8 +99,7 @@ async function settleFate(copying: Promise<Fate>): Promise<Fate> {
 }
 
 /**
- * Reads both lists again. Finds logs that changed in the meantime, and checks that all logs were copied with heading
- * and time.
+ * Lists both stores again. Finds logs that changed during the copy, and checks that each log has the same row in both.
  */
 async function review(from: Store, to: Store, accounts: Map<string, Account>): Promise<void> {
   const settle = (account: Account, kind: Fate["kind"], message: string): void => {
@@ -113,20 +112,21 @@ async function review(from: Store, to: Store, accounts: Map<string, Account>): P
     missing.delete(row.session);
     if (account.mark === digestRow(row)) continue;
     if (account.fate.kind === "copied")
-      settle(account, "failed", "it did not come out as it went in, or was used since");
-    else settle(account, "differs", "its entries are the same there, its heading or its length is not");
+      settle(account, "failed", "the copy differs from the source, or was changed after the copy");
+    else settle(account, "differs", "the target has the same entries, but another heading or length");
   }
   const gone = new Set(accounts.keys());
   for await (const row of from.list()) {
     const account = accounts.get(row.session);
     gone.delete(row.session);
     if (account === undefined) {
-      const fate: Fate = { kind: "changed", message: "it was opened meanwhile", entries: 0 };
+      const fate: Fate = { kind: "changed", message: "it was opened in the source during the copy", entries: 0 };
       accounts.set(row.session, { fate, mark: "" });
     } else if (account.mark !== digestRow(row)) {
-      settle(account, "changed", "it was written to meanwhile");
+      settle(account, "changed", "it was changed in the source during the copy");
     }
   }
-  for (const session of gone) settle(accounts.get(session) as Account, "changed", "it was deleted meanwhile");
-  for (const session of missing) settle(accounts.get(session) as Account, "failed", "it is not there");
+  for (const session of gone)
+    settle(accounts.get(session) as Account, "changed", "it was deleted from the source during the copy");
+  for (const session of missing) settle(accounts.get(session) as Account, "failed", "it is missing from the target");
 }

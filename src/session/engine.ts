@@ -1,6 +1,7 @@
 // createEngine(): the operations that all sessions share, whether they belong to an environment or an agent. It counts
 // running work, and ends sessions when they are closed or reach a limit.
 import { replaceState } from "../core/delta.ts";
+import { resting } from "../core/conversation.ts";
 import { HoldfastError, invalidOption, isHoldfastError } from "../core/errors.ts";
 import { isEventOf, type EndReason, type Event, type Labels, type Thrown } from "../core/event.ts";
 import { copyJson, equalJson } from "../core/json.ts";
@@ -11,12 +12,12 @@ import type { CacheLimits } from "./cache.ts";
 import { exclusive } from "./exclusive.ts";
 import { newId } from "./id.ts";
 import { createLimits, type Limits } from "./limits.ts";
-import { headingOf, resting, timeNow, type Logs } from "./log.ts";
+import { headingOf, timeNow, type Logs } from "./log.ts";
 import type { OpenLog } from "./open-log.ts";
 import { faultInItems } from "../core/model.ts";
 
 export interface EngineOptions {
-  /** Holds the logs. The code that opened it closes it. */
+  /** The store for the logs. `stop` does not close it. */
   store: Store;
   /** Milliseconds that a tool, a seed or a verify may take. Default 60,000. */
   timeout?: number;
@@ -32,16 +33,14 @@ export interface EngineOptions {
 
 /** The differences between an environment's sessions and an agent's. */
 export interface Kind<State, Fork extends ForkOptions> {
-  /** Their environment's name in a store. */
+  /** The environment name under which a store lists the sessions. */
   environment: string;
   logs: Logs;
   /** Returns a copy of the state. */
   readState(session: Session): State | Promise<State>;
-  /** Creates a fork of a session. */
   fork(child: string, parent: string, at: number, options: Fork): Promise<Session>;
-  /** Creates a session from a saved session's events. */
   restore(id: string, events: Event[], saved: SavedSession): Promise<Session>;
-  /** Functions only for conversations: to read their info, to save them, and to refuse work during a turn. */
+  /** For conversations only: reads their info, saves them, and refuses work during a turn. */
   conversation?: {
     describeConversation(session: Session): Partial<SessionInfo>;
     readSaved(session: Session): Promise<Partial<SavedSession>>;
@@ -61,10 +60,10 @@ export function createEngine<State, Fork extends ForkOptions>(kind: Kind<State, 
   let running = 0;
   let stopping: Promise<void> | undefined;
   let allDone: (() => void) | undefined;
-  /** Set when `stop` no longer waits. */
+  /** Refuses all work. Set when `stop` no longer waits for running work. */
   let stopped: HoldfastError | undefined;
 
-  // Unreferenced, so that an engine that was not stopped does not keep the process alive.
+  // The timer is unreferenced, so that an engine that was not stopped does not keep the process alive.
   const clock = limits.interval && setInterval(() => void expireInTime(), limits.interval).unref();
   let isExpiring = false;
 
@@ -95,9 +94,9 @@ export function createEngine<State, Fork extends ForkOptions>(kind: Kind<State, 
     if (--running === 0) allDone?.();
   }
 
-  /** Throws if the engine is stopping. Called by work that waits for a different process. */
+  /** Throws if the engine is stopping. Called before new work, and by work that waits for another process. */
   function assertRunning(): void {
-    if (stopping) throw new HoldfastError("engine_stopped", "the engine was stopped");
+    if (stopping) throw new HoldfastError("engine_stopped", "this process has stopped its sessions");
   }
 
   /** Runs work on a session. */
@@ -138,7 +137,7 @@ export function createEngine<State, Fork extends ForkOptions>(kind: Kind<State, 
     let ended = false;
     const work = async (log: OpenLog): Promise<void> => {
       if (reason === "idle" || reason === "capacity") {
-        // A session in use is not idle, so it is not ended to make room for others.
+        // A session in use is not idle. It is not ended to make room for other sessions either.
         if (log.uses > 1) return;
       } else {
         log.ending = closedError(id, reason);
@@ -151,7 +150,7 @@ export function createEngine<State, Fork extends ForkOptions>(kind: Kind<State, 
           if (session.ended || (reason === "idle" && limits.over(log) !== "idle")) return undefined;
           const refusal = kind.conversation?.refusal(log);
           if (refusal && reason === "closed") throw refusal;
-          // A limit ends the session once its turn is over.
+          // During a turn, the session is not ended. The limit ends it after the turn.
           if (refusal) return undefined;
           return { type: "session.closed", at: timeNow(session), reason };
         });
@@ -171,8 +170,8 @@ export function createEngine<State, Fork extends ForkOptions>(kind: Kind<State, 
   }
 
   async function readNow<T>(log: OpenLog, look: (session: Session) => T | Promise<T>): Promise<T> {
-    // The draft of a running call reads this process's fold, which must not change until the call ends. So load a
-    // separate fold.
+    // A running call reads the cached session, which must not change until the call ends. So this loads a separate
+    // copy.
     if (log.busy) return look((await logs.load(log.id)).session);
     return exclusive(log, undefined, async () => {
       await logs.refresh(log);
@@ -180,10 +179,10 @@ export function createEngine<State, Fork extends ForkOptions>(kind: Kind<State, 
     });
   }
 
-  /** Creates a session, and ends others if there are too many. */
+  /** Creates a session, and ends other sessions if there are too many. */
   async function create(make: (id: string, at: number) => Promise<Session>, id = newId()): Promise<SessionInfo> {
-    // Logs for the server and for shared state have such names.
-    if (id.startsWith("holdfast:")) throw invalidOption(`the id ${id} is reserved`);
+    // Logs of the server and of shared state have ids with this prefix.
+    if (id.startsWith("holdfast:")) throw invalidOption(`the session id ${id} is reserved`);
     const info = toInfo(id, await make(id, Date.now()));
     await limits.opened(id);
     return info;
@@ -203,7 +202,7 @@ export function createEngine<State, Fork extends ForkOptions>(kind: Kind<State, 
     };
   }
 
-  /** Returns a row of a list; undefined if it lacks one of the labels, or was deleted since it was listed. */
+  /** Returns a listed session's info; undefined if it lacks one of the labels, or was deleted since it was listed. */
   async function labelled(id: string, wanted: Labels): Promise<SessionInfo | undefined> {
     const found = await logs.peek(id);
     const { labels = {} } = found?.session ?? {};
@@ -217,7 +216,7 @@ export function createEngine<State, Fork extends ForkOptions>(kind: Kind<State, 
     const [opened, ...rest] = checked.events;
     const events = [{ ...opened, environment } as Event, ...rest];
     return kind.restore(id, events, checked).catch((thrown: unknown) => {
-      // Events are folded before they are stored, so that inconsistent ones are refused.
+      // The events are applied before they are stored. This throws one of these errors if they contradict each other.
       if (!(thrown instanceof TypeError) && !(isHoldfastError(thrown) && thrown.code === "store_corrupt")) throw thrown;
       throw invalidOption("this is not a saved session: its events contradict each other");
     });
@@ -232,7 +231,7 @@ export function createEngine<State, Fork extends ForkOptions>(kind: Kind<State, 
       if (event.type !== "invocation.began" || event.invocation !== invocation) continue;
       if (isInForce(log.session, event.version)) return event.version - 1;
     }
-    const message = `session ${id} has no invocation ${invocation}, or it was undone already`;
+    const message = `session ${id} has no turn ${invocation}, or that turn was already undone`;
     throw new HoldfastError("version_not_found", message, { detail: { invocation } });
   }
 
@@ -247,7 +246,11 @@ export function createEngine<State, Fork extends ForkOptions>(kind: Kind<State, 
     const version = typeof to === "number" ? to : await versionBefore(log, to.before);
     const { session: then } = await logs.load(log.id, version);
     return exclusive(log, undefined, async () => {
-      await logs.commit(log, open, (session) => rewound(then, timeNow(session)));
+      await logs.commit(log, open, (session) => {
+        // An episode's labels belong to its seed. A conversation's labels describe the whole conversation.
+        const labels = kind.conversation ? session.labels : then.labels;
+        return rewound({ ...then, labels }, timeNow(session));
+      });
       return toInfo(log.id, log.session);
     });
   }
@@ -263,7 +266,7 @@ export function createEngine<State, Fork extends ForkOptions>(kind: Kind<State, 
         : track(async () => readState((await logs.load(id, version)).session)),
     async *events(id, { after = 0 } = {}) {
       if (!Number.isInteger(after) || after < 0) throw invalidOption("`after` must be a version, or 0");
-      // Refuses sessions of other environments. Reads only the log, because the state may be large.
+      // Throws if the session belongs to another environment. Does not copy the state, which may be large.
       await use(id, () => Promise.resolve());
       yield* logs.events(id, after);
     },
@@ -297,7 +300,10 @@ export function createEngine<State, Fork extends ForkOptions>(kind: Kind<State, 
       });
       if (within === undefined || running === 0) return stopping;
       const timer = setTimeout(() => {
-        stopped = new HoldfastError("engine_stopped", `the engine was stopped, and waited ${within} ms`);
+        stopped = new HoldfastError(
+          "engine_stopped",
+          `calls were still running ${within} ms after the engine was stopped`,
+        );
         logs.stopAll(stopped);
       }, within);
       return stopping.finally(() => clearTimeout(timer));
@@ -325,12 +331,11 @@ function rewound(then: Session, at: number): Event {
 }
 
 function closedError(id: string, reason: EndReason): HoldfastError {
-  const how =
-    reason === "closed" ? "was closed" : `was ended by its limit of ${reason === "idle" ? "idle time" : reason}`;
+  const how = reason === "closed" ? "was closed" : `was ended by its ${reason === "idle" ? "idle time" : reason} limit`;
   return new HoldfastError("session_closed", `session ${id} ${how}`, { detail: { reason } });
 }
 
-/** Copies a saved session, and checks that its events have valid types for its kind. */
+/** Copies a saved session, and checks that every event type is valid for that kind of session. */
 function checkedSave(saved: SavedSession, kind: "episodes" | "conversations"): SavedSession {
   const { events, shared = {} } = Object(saved) as Partial<SavedSession>;
   if (!Array.isArray(events)) throw wrong("it has no events");
@@ -344,7 +349,7 @@ function checkedSave(saved: SavedSession, kind: "episodes" | "conversations"): S
     if (fault) throw wrong(`the items of event ${at + 1} are invalid: ${fault}`);
   }
   const [opened] = copied.events;
-  if (opened?.type !== "session.opened") throw wrong("it has no event that opens it");
+  if (opened?.type !== "session.opened") throw wrong("its first event is not session.opened");
   const { user } = copied;
   if (user !== undefined && opened.labels?.["user"] !== user) throw wrong("it belongs to another user");
   return copied;

@@ -1,5 +1,5 @@
-// enterLog(): enters a conversation for one run. The run holds the open turn with a lease and commits its steps in
-// order.
+// enterLog(): gives one run of an agent access to a conversation. The run holds the open turn with a lease, and commits
+// its steps in order.
 import { setTimeout as delay } from "node:timers/promises";
 import type { Entered } from "../core/agent-sessions.ts";
 import type { Conversation } from "../core/conversation.ts";
@@ -15,10 +15,10 @@ import { splitChange, readUser, type Make, type Scopes, type Shared } from "./sc
 import { thrownInEvent } from "./thrown.ts";
 import type { Views } from "./views.ts";
 
-/** Milliseconds that a run's caller waits until its turn is released. */
+/** Maximum milliseconds that a run waits, after its last step, for the store to record the turn's release. */
 const releaseWait = 1000;
 
-const runOver = new HoldfastError("run_cancelled", "the run is over");
+const runOver = new HoldfastError("run_cancelled", "the run has ended");
 
 export interface EnteredOptions {
   logs: Logs;
@@ -32,9 +32,11 @@ export interface EnteredOptions {
   readState(session: Session): Promise<AgentState>;
   /** Called for errors from an author's code in committed events. */
   onError: ((error: Thrown, session: string) => void) | undefined;
-  /** The turn that the run continues. */
+  /** The turn that the run continues; undefined if it starts a new turn. */
   continued: OpenTurn | undefined;
-  /** Called when the run has left. */
+  /** Whether the run brings the client's results for the turn. */
+  isAnswering: boolean;
+  /** Called when the run has left the conversation. */
   leave(): void;
 }
 
@@ -45,9 +47,9 @@ export async function enterLog(log: OpenLog, options: EnteredOptions): Promise<E
   let steps = await views.openSteps(log);
   let sharedNow = await options.readShared(log.session);
   let state: AgentState | undefined;
-  // Serialised: parallel agents commit to the same log.
+  // Commits are serialised, because parallel agents commit to the same log.
   let last: Promise<unknown> = Promise.resolve();
-  /** The reason why this run commits nothing more. */
+  /** Why this run must not commit anything more. */
   let refusal: HoldfastError | undefined;
   let isBegun = false;
   const ending = new AbortController();
@@ -91,7 +93,7 @@ export async function enterLog(log: OpenLog, options: EnteredOptions): Promise<E
     });
   }
 
-  /** Renews until the store answers within the lease. An answer after the lease proves nothing. */
+  /** Renews the lease until the store confirms a renewal before the lease expires. */
   async function renewUntilFresh(held: Hold): Promise<void> {
     while (!held.isFresh()) {
       await renew();
@@ -99,17 +101,18 @@ export async function enterLog(log: OpenLog, options: EnteredOptions): Promise<E
     }
   }
 
-  /** If the run stops before the turn's end, lets others continue the turn immediately. */
-  async function release(): Promise<void> {
+  /** Releases the turn if the run stops before its end, so that other processes can continue it immediately. */
+  async function release(isWaiting: boolean): Promise<void> {
     const isFailed = steps.events.at(-1)?.type === "agent.failed";
-    const reason = ending.signal.aborted ? "stopped" : isFailed ? "failed" : "cancelled";
+    const isStopped = refusal !== undefined && refusal.code !== "run_cancelled";
+    const reason = isWaiting ? "waiting" : isStopped ? "stopped" : isFailed ? "failed" : "cancelled";
     // If the release fails, the lease expires by itself.
     await commitLease((about) => ({ type: "turn.released", ...about, reason })).catch(() => undefined);
   }
 
   const stateNow = (): AgentState => (state ??= withShared(log.session.state as AgentState, sharedNow));
 
-  /** Returns whether this run still holds the turn after others have added events. */
+  /** Returns whether this run still holds the turn after another writer has added events. */
   function isStillHeld(): boolean {
     state = undefined;
     return isBegun && hold?.isIn(log.session) === true;
@@ -118,6 +121,7 @@ export async function enterLog(log: OpenLog, options: EnteredOptions): Promise<E
   return {
     session: log.id,
     continued: options.continued,
+    isAnswering: options.isAnswering,
     user,
     lease: hold?.lease,
     get steps() {
@@ -132,8 +136,8 @@ export async function enterLog(log: OpenLog, options: EnteredOptions): Promise<E
     signal: ending.signal,
     stored: async () => readState((await logs.load(log.id)).session),
     assertHeld: () => (!hold || hold.isFresh() ? undefined : renewUntilFresh(hold)),
-    async leave() {
-      // Created once: an error captures a stack trace, which costs more than a step.
+    async leave(isWaiting = false) {
+      // `runOver` is created only once, because capturing a stack trace costs more than a step.
       refusal ??= runOver;
       log.running?.delete(stop);
       const left = (): void => {
@@ -143,8 +147,8 @@ export async function enterLog(log: OpenLog, options: EnteredOptions): Promise<E
       };
       await last;
       if (log.ending || !hold?.isIn(log.session)) return left();
-      // The log stays exclusive until the store has answered the release, because the release changes the fold.
-      await Promise.race([release().then(left), delay(releaseWait, undefined, { ref: false })]);
+      // The log stays exclusive until the store has answered, because the release changes the session in memory.
+      await Promise.race([release(isWaiting).then(left), delay(releaseWait, undefined, { ref: false })]);
     },
     get state() {
       return stateNow();
@@ -169,7 +173,7 @@ export async function enterLog(log: OpenLog, options: EnteredOptions): Promise<E
         sharedNow = { ...sharedNow, ...stored.now };
         state = undefined;
         const numbered = freezeJson({ ...(stored.event as AgentEvent), version: log.session.version });
-        // The views contain all events of the previous turn.
+        // Adds the previous turn's events to the views, before the list of steps starts again.
         if (numbered.type === "invocation.began") {
           views.catchUp(log, steps);
           steps = { events: [], bytes: [] };
@@ -184,7 +188,8 @@ export async function enterLog(log: OpenLog, options: EnteredOptions): Promise<E
 
 /** Removes the lease from an event, for a fork or a restored session. */
 export function withoutLease(event: Event): Event {
-  if (event.type !== "invocation.began" && event.type !== "turn.taken") return event;
+  if (event.type !== "invocation.began" && event.type !== "client.answered" && event.type !== "turn.taken")
+    return event;
   const { lease: _, ...rest } = event as EventOf<"turn.taken">;
   return rest as Event;
 }

@@ -2,12 +2,14 @@
 import { replaceState } from "../core/delta.ts";
 import type { AnyEnvironment } from "../core/environment.ts";
 import { HoldfastError, invalidOption } from "../core/errors.ts";
-import { seedKey, type EventOf, type Labels } from "../core/event.ts";
+import type { EventOf, Labels } from "../core/event.ts";
+import { seedKey } from "../core/event-key.ts";
 import { copyJson, equalJson, type Json } from "../core/json.ts";
 import { newSeed } from "../core/random.ts";
 import { isInForce, type Session } from "../core/session.ts";
 import type { Answer, Episodes, ForkOptions, OpenOptions, Seeded, SeedOptions } from "../core/sessions.ts";
 import { isTimeout, timeoutRange } from "../core/timeout.ts";
+import { createAskModel } from "./ask-model.ts";
 import { createCalls } from "./call.ts";
 import { createEngine, type EngineOptions } from "./engine.ts";
 import { exclusive } from "./exclusive.ts";
@@ -41,6 +43,7 @@ export function createEpisodes<E extends AnyEnvironment>(options: EpisodeOptions
   );
   const { use, useOpen, track, create, assertOpen, assertWithinLimits } = engine;
   const call = createCalls({ environment, logs, timeout, newId, assertOpen, assertWithinLimits, onError });
+  const askModel = createAskModel({ logs, assertOpen, assertWithinLimits });
   const { verify, rewards } = createVerify({ environment, logs, timeout });
 
   async function open(session: string, at: number, given: OpenOptions<unknown>): Promise<Session> {
@@ -92,11 +95,14 @@ export function createEpisodes<E extends AnyEnvironment>(options: EpisodeOptions
         throw new HoldfastError("episode_in_flight", message);
       }
       if (environment.reseed === "reject" && episode > verified) {
-        throw new HoldfastError("episode_in_flight", `episode ${episode} of session ${log.id} was not verified yet`);
+        throw new HoldfastError(
+          "episode_in_flight",
+          `episode ${episode} of session ${log.id} is not verified yet; verify it, or open a new session`,
+        );
       }
     };
     if ((first || environment.reseed === "reject") && call === undefined) {
-      // Comes before the task is checked: a model that tries to seed must not learn what the task's faults are.
+      // Refuses before the task is checked. Otherwise, a model that seeds could learn whether its task is valid.
       await exclusive(log, undefined, async () => {
         await logs.refresh(log);
         open();
@@ -122,8 +128,8 @@ export function createEpisodes<E extends AnyEnvironment>(options: EpisodeOptions
       if (result === "ok") return { session: log.id, version, episode, repeated: false };
       const recorded = await repeatedSeed(log, call, task);
       if (recorded) return recorded;
-      // Throws if the session was deleted in the meantime. Otherwise the store failed over to a copy that lacks the
-      // seed.
+      // The refresh throws if the session was deleted in the meantime. Otherwise, the store failed over to a copy that
+      // lacks the seed.
       await logs.refresh(log);
       throw new HoldfastError(
         "store_failed",
@@ -138,14 +144,14 @@ export function createEpisodes<E extends AnyEnvironment>(options: EpisodeOptions
     if (event?.type !== "session.seeded") return undefined;
     const { version, episode } = event;
     if (!equalJson(event.task, task)) {
-      throw new HoldfastError("call_conflict", `the call id ${call} was used before, to seed with another task`);
+      throw new HoldfastError("call_conflict", `the call id ${call} was already used for a seed with a different task`);
     }
     if (version > log.session.version) await logs.refresh(log);
     if (!isInForce(log.session, version)) throw undone(call as string);
     return { session: log.id, version, episode, repeated: true };
   }
 
-  /** Reports an error in the author's code. */
+  /** Runs work, and passes errors from the author's code to `onError`. */
   async function reporting<T extends object>(id: string, work: () => Promise<T>): Promise<T> {
     if (!onError) return work();
     try {
@@ -165,6 +171,7 @@ export function createEpisodes<E extends AnyEnvironment>(options: EpisodeOptions
     open: (given = {}) => track(() => create((id, at) => reporting(id, () => open(id, at, given)), given.session)),
     seed: (id, task, seedOptions = {}) => useOpen(id, (log) => reporting(id, () => seed(log, task, seedOptions))),
     call: (id, tool, ...rest) => useOpen(id, (log) => call(log, tool, rest[0], rest[1] ?? {})) as Promise<never>,
+    askModel: (id, request, asked) => useOpen(id, (log) => askModel(log, request, asked)),
     verify: (id, verifyOptions = {}) => use(id, (log) => reporting(id, () => verify(log, verifyOptions))),
     rewards: (id, { signal } = {}) => use(id, (log) => rewards(log, signal)),
     replay: (id) => use(id, () => replay({ environment, session: id, timeout, events: () => logs.events(id) })),

@@ -1,5 +1,5 @@
-// Executes a tool. Turns a call and the state it sees into an outcome, a delta and log lines. Environments' live calls,
-// agents' live calls and replays all use it.
+// Executes a tool: runs a call on a state, and returns an outcome, a delta and log lines. Environments, agents and
+// replays all use it.
 import { after } from "../core/after.ts";
 import { createDraft, type Draft } from "../core/draft.ts";
 import type { ToolAgent, ToolDefinition } from "../core/environment.ts";
@@ -51,7 +51,8 @@ export function prepared(
   tool: string,
   input: Json,
 ): Prepared | Refused | Promise<Prepared | Refused> {
-  // A copy: if the handler changes its arguments, the changes are not recorded, and its next run does not see them.
+  // The arguments are a copy. If the handler changes them, the changes are not recorded, and its next run does not see
+  // them.
   const checked = check(definition.input, copyJson(input, "input"));
   return after(checked, (result: Checked): Prepared | Refused =>
     result.ok
@@ -128,7 +129,7 @@ async function onSnapshot(execution: Execution, { definition, args }: Prepared, 
   }
   const lines = handler.lines?.slice();
   return (now) => {
-    // When changes run again, they log again and draw the same random numbers.
+    // The changes may run several times. Each time, they must add the same log lines and draw the same random numbers.
     handler.lines = lines?.slice();
     handler.restart(1);
     return withDelta(outcome, handler, () => buildDelta(changes, now));

@@ -1,4 +1,4 @@
-// createClaims(): commits a call to an external tool before and after it runs, so that it never runs twice.
+// createClaims(): commits a claim before an external tool runs, and the result afterwards, so that no call runs twice.
 import { setTimeout as delay } from "node:timers/promises";
 import { isHoldfastError } from "../core/errors.ts";
 import type { EventOf, Outcome } from "../core/event.ts";
@@ -14,11 +14,12 @@ type Claim = EventOf<"tool.claimed">;
 type Settled = EventOf<"tool.settled">;
 type ClaimedCall = Call & { id: string };
 
-/** Milliseconds to record an external tool's result. Added to the tool's time limit before its claim lapses. */
+/** Milliseconds for recording an external tool's result. A claim expires this long after the tool's time limit. */
 const grace = 1000;
 
 /**
- * A claim that this process holds, and the milliseconds left for its tool. If none are left, the tool must not start.
+ * A claim that this process holds, and the remaining milliseconds for its tool. If none remain, the tool must not
+ * start.
  */
 export interface Claimed {
   claim: Claim;
@@ -36,7 +37,7 @@ export interface ClaimsOptions {
 }
 
 export function createClaims({ logs, assertOpen, assertReady, answered }: ClaimsOptions) {
-  /** When this process first saw each claim of a different process, by its monotonic clock. */
+  /** For each claim of another process: when this process first saw it, by the monotonic clock. */
   const watched = new WeakMap<OpenLog, Map<number, number>>();
 
   return {
@@ -45,28 +46,24 @@ export function createClaims({ logs, assertOpen, assertReady, answered }: Claims
       const { log, tool, input, id: call, signal } = pending;
       let claim: Claim | undefined;
       let sent = 0;
-      const result = await exclusive(log, signal, () =>
-        logs.commit(
-          log,
-          () => assertReady(pending),
-          (session) => {
-            if (signal?.aborted) throw cancelled(signal);
-            const { episode } = session;
-            pending.episode = episode;
-            const at = timeNow(session);
-            sent = performance.now();
-            claim = { type: "tool.claimed", at, episode, call, tool, input, until: Date.now() + timeout + grace };
-            return claim;
-          },
-        ),
-      );
+      const ready = (): void => assertReady(pending);
+      const make = (session: Session): Claim => {
+        if (signal?.aborted) throw cancelled(signal);
+        const { episode } = session;
+        pending.episode = episode;
+        const at = timeNow(session);
+        sent = performance.now();
+        claim = { type: "tool.claimed", at, episode, call, tool, input, until: Date.now() + timeout + grace };
+        return claim;
+      };
+      const result = await exclusive(log, signal, () => logs.commit(log, ready, make), pending);
       if (result !== "ok" || !claim) return undefined;
-      // The store was slow, or the process was paused. Once a claim has ended, others assume that its process died.
+      // A slow store or a paused process costs time. Once a claim expires, others assume that its process has died.
       return { claim, left: Math.min(timeout, sent + timeout + grace - performance.now()) };
     },
 
     /**
-     * Returns whether a claim's tool may still be running. A claim that was watched for its whole duration has lapsed,
+     * Returns whether a claim's tool may still be running. A claim that was watched for its whole duration has expired,
      * even if its writer's clock was ahead.
      */
     isRunning(log: OpenLog, { version, until }: Claim & { version: number }, timeout: number): boolean {
@@ -78,7 +75,7 @@ export function createClaims({ logs, assertOpen, assertReady, answered }: Claims
       return performance.now() - since < timeout + grace;
     },
 
-    /** Commits the result, unless a different process has recorded the call's outcome as unknown in the meantime. */
+    /** Commits the result, unless another process has recorded the call's outcome as unknown in the meantime. */
     async settle(
       pending: ClaimedCall,
       claim: Claim,
@@ -99,7 +96,7 @@ export function createClaims({ logs, assertOpen, assertReady, answered }: Claims
         });
       for (;;) {
         try {
-          return (await record()) ?? (await answered({ ...pending, episode }));
+          return (await record()) ?? (await answered({ ...pending, episode, waited: 0 }));
         } catch (thrown) {
           // The tool has run and cannot run again, so a short store outage must not lose its result.
           const passing = isHoldfastError(thrown) && ["store_busy", "store_failed", "store_full"].includes(thrown.code);

@@ -1,9 +1,10 @@
 // Finds the recorded answer for a retried call, and checks that no rewind has undone it.
 import { HoldfastError, invalidOption } from "../core/errors.ts";
-import { callKey, settledKey, type EventOf, type NumberedEvent } from "../core/event.ts";
+import type { EventOf, NumberedEvent } from "../core/event.ts";
+import { callKey, settledKey } from "../core/event-key.ts";
 import { equalJson, type Json } from "../core/json.ts";
 import { isInForce } from "../core/session.ts";
-import { exclusive } from "./exclusive.ts";
+import { exclusive, type Caller } from "./exclusive.ts";
 import type { Call } from "./call-types.ts";
 import type { Logs } from "./log.ts";
 import type { OpenLog } from "./open-log.ts";
@@ -11,45 +12,55 @@ import type { OpenLog } from "./open-log.ts";
 type Recorded = (EventOf<"tool.called"> | EventOf<"tool.settled"> | EventOf<"tool.claimed">) & { version: number };
 
 /**
- * Returns the event with the answer, or the claim if there is no answer yet. Takes the log exclusively if it must
- * refresh.
+ * Returns the event with a call's answer, or the call's claim if there is no answer yet. Acquires the log if it must
+ * refresh it, so the caller must not hold the log.
  */
 export async function recordedEvent(
   logs: Logs,
   log: OpenLog,
-  call: { id: string; tool: string; input: Json; episode: number },
+  call: Caller & { id: string; tool: string; input: Json; episode: number },
 ): Promise<Recorded | undefined> {
   const { id, tool, input, episode } = call;
-  const event = await logs.find(log.id, callKey(episode, id), log.waited);
+  const event = await logs.find(log.id, callKey(episode, id), call);
   if (event?.type !== "tool.called" && event?.type !== "tool.claimed") return undefined;
   if (event.tool !== tool || !equalJson(event.input, input)) {
-    throw new HoldfastError("call_conflict", `the call id ${id} was used before, for another call of ${event.tool}`, {
-      detail: { call: id, tool: event.tool },
-    });
+    throw new HoldfastError(
+      "call_conflict",
+      `the call id ${id} was already used for a different call of ${event.tool}`,
+      {
+        detail: { call: id, tool: event.tool },
+      },
+    );
   }
-  const settled = event.type === "tool.claimed" && (await logs.find(log.id, settledKey(event.episode, id), log.waited));
+  const settled = event.type === "tool.claimed" && (await logs.find(log.id, settledKey(event.episode, id), call));
   const answering = settled && settled.type === "tool.settled" ? settled : event;
-  // The event is newer than the part this process has read, so a rewind may follow it.
-  if (answering.version > log.session.version) await exclusive(log, undefined, () => logs.refresh(log));
+  // A rewind may follow an event that is newer than the session in memory, so refresh first.
+  if (answering.version > log.session.version) await exclusive(log, undefined, () => logs.refresh(log), call);
   if (!isInForce(log.session, answering.version)) throw undone(id);
   return answering;
 }
 
-/** Milliseconds. A client that lost an answer waits this long before it retries; a client's concurrent calls do not. */
+/**
+ * Minimum milliseconds between a call and its retry. A client that lost an answer waits longer than this. Concurrent
+ * calls arrive sooner.
+ */
 const retriesAfter = 250;
 
 /**
- * Returns whether a call without an id may be a retry: the session was one event ahead of its caller at the time of the
- * call.
+ * Returns whether a call without an id may be a retry: the session is exactly one event ahead of the version that the
+ * caller saw. Model exchanges do not count, because the caller's harness requested them.
  */
 export function mayBeLost({ seen, log: { session } }: Call): boolean {
-  return seen !== undefined && session.version === seen.version + 1 && seen.asked - session.touched >= retriesAfter;
+  if (seen === undefined) return false;
+  const ahead = session.version - seen.version;
+  if (ahead === 1) return seen.asked - session.touched >= retriesAfter;
+  return ahead > 1 && session.models !== undefined && ahead <= session.models.calls + 1;
 }
 
 /**
- * Returns the event for a call without an id if the caller did not get its answer. It must be the only event that the
- * caller has not seen, and the same call. The caller's version must come from a call's answer. If a client never
- * updates its version, or makes the same call twice at once, each call is new.
+ * Returns the event with the lost answer, if a call without an id is a retry. That event must be the only one that the
+ * caller has not seen, and must be the same call. The version that the caller saw must be that of a call. If a client
+ * never updates that version, or makes the same call twice concurrently, each call is new.
  */
 export async function lostAnswer(
   logs: Logs,
@@ -57,19 +68,23 @@ export async function lostAnswer(
 ): Promise<(EventOf<"tool.called"> & { version: number }) | undefined> {
   if (!seen) return undefined;
   const events: NumberedEvent[] = [];
-  for await (const event of logs.events(log.id, seen.version - 1)) events.push(event);
+  for await (const event of logs.events(log.id, seen.version - 1)) {
+    if (event.version > log.session.version) break;
+    if (event.type !== "model.called") events.push(event);
+  }
   const [before, newest] = events;
-  if (before?.type !== "tool.called" || newest?.type !== "tool.called") return undefined;
+  if (before?.type !== "tool.called" || newest?.type !== "tool.called" || events.length > 2) return undefined;
+  if (before.version !== seen.version || seen.asked - newest.at < retriesAfter) return undefined;
   const isSame = newest.tool === tool && newest.call === undefined && equalJson(newest.input, input);
   return isSame ? newest : undefined;
 }
 
 export function undone(id: string): HoldfastError {
-  return new HoldfastError("call_undone", `the call ${id} was undone by a rewind; use a new call id`);
+  return new HoldfastError("call_undone", `a rewind undid the call ${id}; use a new call id`);
 }
 
-/** Call ids must be text that every store keeps unchanged: without lone surrogates, and short enough for an index. */
+/** Checks a call id. Every store must keep it unchanged and index it, so it is short and has no lone surrogates. */
 export function assertCallId(id: unknown): void {
   if (id === undefined || (typeof id === "string" && /^\P{Surrogate}{1,256}$/u.test(id))) return;
-  throw invalidOption("a call id is a string of 1 to 256 characters");
+  throw invalidOption("a call id must be a string of 1 to 256 characters");
 }

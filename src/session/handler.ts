@@ -13,16 +13,16 @@ import type { Stops } from "./open-log.ts";
 export interface HandlerOptions {
   session: string;
   at: number;
-  /** Milliseconds, for a tool that does not set a timeout. */
+  /** Milliseconds that the handler may run. In an `Execution`: the default for tools that do not set a timeout. */
   timeout: number;
-  /** The source of its random numbers. */
+  /** The seed of the handler's random numbers, and the position in their stream at which it starts. */
   seed: number;
   draws: number;
-  /** Its name in messages. */
+  /** The handler's name in messages. */
   what: string;
   /** The caller's signal to stop. */
   signal?: AbortSignal | undefined;
-  /** Registers its stop function while it runs. */
+  /** The stop functions of the session's running handlers. The handler adds its own while it runs. */
   stops?: Stops | undefined;
   /** Receives the handler's error, unchanged. */
   onThrown?: ((thrown: unknown) => void) | undefined;
@@ -35,7 +35,7 @@ export class HandlerCall implements Context {
   lines: string[] | undefined = undefined;
   /** The error from the author's code, if it threw. */
   thrown: Thrown | undefined = undefined;
-  /** Created by a tool with a draft, at its first update. */
+  /** The updates of a tool that gets a draft; undefined until its first update. */
   updates: Updates | undefined = undefined;
   #controller: AbortController | undefined = undefined;
   #numbers: (() => number) | undefined = undefined;
@@ -64,13 +64,13 @@ export class HandlerCall implements Context {
     };
   }
 
-  /** Restarts the random numbers at a different draw. */
+  /** Restarts the random numbers at another position. */
   restart(draws: number): void {
     this.#draws = draws;
     this.#numbers = undefined;
   }
 
-  /** Created on demand: most handlers end before anything could stop them. */
+  /** The signal is created on demand, because most handlers end before anything could stop them. */
   get signal(): AbortSignal {
     this.#controller ??= new AbortController();
     return this.#controller.signal;

@@ -1,10 +1,10 @@
 // newId(): ids that cannot be guessed.
 import { randomBytes } from "node:crypto";
 
-/** Bytes of an id. */
+/** Bytes in an id. */
 const size = 16;
 
-// Requesting random bytes is a system call that costs as much as opening a session, however many bytes it returns.
+// Random bytes are requested for 256 ids together: each request is a system call as slow as opening a session.
 let pool = Buffer.alloc(0);
 let used = 0;
 
@@ -14,6 +14,6 @@ export function newId(): string {
     used = 0;
   }
   used += size;
-  // Must not start with "-", because a command would read it as a flag.
+  // An id must not start with "-", because a command would read it as a flag.
   return pool.toString("base64url", used - size, used).replace(/^-/, "_");
 }

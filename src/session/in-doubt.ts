@@ -3,8 +3,8 @@ import { HoldfastError, isHoldfastError, messageOf } from "../core/errors.ts";
 import type { Commit } from "../core/store.ts";
 
 /**
- * Creates the error for a commit that may have been stored. `doubt` identifies its event, so that the caller can look
- * it up.
+ * Creates the error for a commit that may have been stored. `detail.doubt` has the version and the time of its event,
+ * so that the caller can look it up.
  */
 export function inDoubt(thrown: unknown, { version, entries }: Commit): HoldfastError {
   const { code, message, detail } = isHoldfastError(thrown)

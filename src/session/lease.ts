@@ -1,6 +1,6 @@
-// createLeases(): tracks which process runs a turn, and when a different one may take over. A lease is a duration that
-// each process measures with its own clock, so the clocks of two machines are never compared. A wrong guess does no
-// harm, because each step is committed only on the version that its run has seen.
+// createLeases(): tracks which process runs a turn, and when another process may take over. A lease is a duration that
+// each process measures with its own clock, so the clocks of two machines are never compared. A wrong decision does no
+// harm, because a step is committed only if the log is still at the version that its run has seen.
 import { randomBytes } from "node:crypto";
 import { HoldfastError, invalidOption } from "../core/errors.ts";
 import type { Lease } from "../core/event.ts";
@@ -8,10 +8,10 @@ import type { Session } from "../core/session.ts";
 import { isTimeout, timeoutRange } from "../core/timeout.ts";
 import type { OpenLog } from "./open-log.ts";
 
-/** Milliseconds for which a holder may be silent. It commits a renewal after a third of this time without a commit. */
+/** Milliseconds without a commit after which a run may lose its turn. It renews its lease after a third to half of this. */
 const defaultLease = 15_000;
 
-/** Maximum number of watched sessions. A session dropped from the list is watched anew, for a whole lease. */
+/** Maximum number of sessions with watched leases. If a session is dropped, its lease is measured anew. */
 const mostWatched = 10_000;
 
 /** One run's hold on a turn. */
@@ -22,11 +22,11 @@ export interface Hold {
   /** Records an accepted commit, with the time at which it was sent. */
   confirm(sent: number): void;
   /**
-   * Returns whether it is certain that no other process has taken over. Others count from the newest commit, which they
-   * see after it was sent. Checked before each effect, with a margin of a sixth of the lease.
+   * Returns whether it is certain that no other process has taken over. Others measure the lease from when they see the
+   * newest commit, which is after it was sent. Checked before each effect, with a margin of a sixth of the lease.
    */
   isFresh(): boolean;
-  /** Ends the renewals. */
+  /** Stops the renewals. */
   end(): void;
 }
 
@@ -66,13 +66,13 @@ export function createLeases(lapsesAfter = defaultLease) {
       const left = remaining(log);
       return left > 0 ? busyError(log.id, left) : undefined;
     },
-    /** Starts to hold a turn. `renew` commits that the run is alive. */
+    /** Starts to hold a turn. `renew` commits an event that shows that the run is alive. */
     hold(renew: () => Promise<void>): Hold {
       const lease = { owner: `${engine}.${(count++).toString(36)}`, lapsesAfter };
       holding.add(lease.owner);
       let newest = performance.now();
       let isRenewing = false;
-      // Unreferenced, so that an abandoned run does not keep the process alive.
+      // The timer is unreferenced, so that an abandoned run does not keep the process alive.
       const timer = setInterval(() => {
         if (isRenewing || performance.now() - newest < lapsesAfter / 3) return;
         isRenewing = true;
@@ -80,7 +80,7 @@ export function createLeases(lapsesAfter = defaultLease) {
         void renew()
           .catch(() => undefined)
           .finally(() => (isRenewing = false));
-      }, lapsesAfter / 3).unref();
+      }, lapsesAfter / 6).unref();
       return {
         lease,
         isIn: ({ conversation }) => conversation?.turn?.lease?.owner === lease.owner,
@@ -95,14 +95,17 @@ export function createLeases(lapsesAfter = defaultLease) {
   };
 }
 
-/** Creates the refusal for a request that has not started anything. */
+/** Creates the error for a request that has not started anything, because another run holds the session. */
 export function busyError(session: string, lapsesIn?: number): HoldfastError {
-  const until = lapsesIn === undefined ? "" : `; if its process died, the session is free in ${Math.ceil(lapsesIn)} ms`;
-  const message = `an agent is running on session ${session}, and this request began nothing: send it again later${until}`;
+  const until =
+    lapsesIn === undefined
+      ? ""
+      : `; if the agent's process has died, the session becomes free in ${Math.ceil(lapsesIn)} ms`;
+  const message = `an agent is already running on session ${session}; nothing was started, retry later${until}`;
   return new HoldfastError("session_busy", message, lapsesIn === undefined ? {} : { detail: { lapsesIn } });
 }
 
 export function lostTurn(session: string): HoldfastError {
-  const message = `another process took over the turn of session ${session}; send the same call id again for its outcome`;
+  const message = `another process took over the turn in session ${session}; send the same call id again to get the outcome`;
   return new HoldfastError("turn_lost", message);
 }

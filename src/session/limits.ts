@@ -1,4 +1,4 @@
-// createLimits(): ends sessions that are idle for too long or too old, or when there are too many.
+// createLimits(): ends sessions that are idle for too long, are too old, or exceed the maximum number.
 import { invalidOption } from "../core/errors.ts";
 import type { EndReason } from "../core/event.ts";
 import type { Filter, Store } from "../core/store.ts";
@@ -10,13 +10,11 @@ export interface Limits {
   idle?: number;
   /** Milliseconds after opening at which a session ends. Default: never. */
   age?: number;
-  /**
-   * Maximum number of open sessions in the environment. Opening one more ends the longest idle one. Default: unlimited.
-   */
+  /** Maximum number of open sessions in the environment. One more ends the longest idle session. Default: unlimited. */
   sessions?: number;
 }
 
-/** Maximum number of surplus sessions that one opening ends. Ending that many takes some tens of milliseconds. */
+/** Maximum number of surplus sessions that are ended when one session is opened. This takes tens of milliseconds. */
 const piece = 100;
 
 export function createLimits(
@@ -24,11 +22,11 @@ export function createLimits(
 ) {
   const { idle = Infinity, age = Infinity, sessions = Infinity, store, environment, end } = options;
   for (const [name, value] of Object.entries({ idle, age, sessions })) {
-    if (!(value > 0)) throw invalidOption(`the limit \`${name}\` must be a number above 0`);
+    if (!(value > 0)) throw invalidOption(`the limit \`${name}\` must be a number greater than 0`);
   }
   const readClock = createSteadyClock();
   const inTurn = createKeyedQueue();
-  /** Set while there are more surplus sessions than one opening ends, for example after the limit was lowered. */
+  /** Set while surplus sessions are ended in the background, because there are more than one opening may end. */
   let clearing: Promise<void> | undefined;
   const cleared = (): void => void (clearing = undefined);
 
@@ -43,8 +41,8 @@ export function createLimits(
   }
 
   /**
-   * Ends one batch of surplus sessions, because an opening waits for it. Serialised, because each batch counts the
-   * sessions that the previous one has ended.
+   * Ends one batch of surplus sessions. The batch is small, because opening a session waits for it. Batches run one
+   * after another. Otherwise, two batches would count the same surplus and end too many sessions.
    */
   function makeRoom(spared?: string): Promise<number> {
     return inTurn("room", async () => {
@@ -77,17 +75,20 @@ export function createLimits(
     over({ session, committedAt = -Infinity }: OpenLog): EndReason | undefined {
       if (idle === Infinity && age === Infinity) return undefined;
       const now = readClock();
-      // The event's time may come from a clock that was behind.
+      // Checks the monotonic clock too, because `touched` may come from a process whose wall clock was behind.
       if (now - session.touched > idle && performance.now() - committedAt > idle) return "idle";
       return now - session.opened > age ? "age" : undefined;
     },
     /** The interval at which calling `expire` is useful, in milliseconds; undefined if there are no time limits. */
     interval: Math.min(idle, age) < Infinity ? Math.min(Math.max(Math.min(idle, age) / 10, 100), 30_000) : undefined,
-    /** Serialised: a second sweep would see sessions that the first is ending as busy, and finish too early. */
+    /**
+     * Ends all sessions over a limit. A second call waits for the first. Otherwise, it would skip sessions that the
+     * first is ending, and return too early.
+     */
     expire: (): Promise<number> => inTurn("sweep", endAllOver),
-    /** Called after a session was opened. If all others are busy, the surplus one stays until the next opening. */
+    /** Called after a session was opened. Ends a surplus session, unless all others are busy. */
     async opened(session: string): Promise<void> {
-      // The new session is open, even if ending another one fails.
+      // If ending another session fails, the failure is ignored, because the new session is already open.
       if (sessions === Infinity) return;
       const ended = await makeRoom(session).catch(() => 0);
       if (ended === piece) clearing ??= makeAllRoom().then(cleared, cleared);
@@ -95,15 +96,15 @@ export function createLimits(
   };
 }
 
-/** Milliseconds by which a wall clock may be corrected in one step. */
+/** A change of the wall clock by at most this many milliseconds is accepted immediately. */
 const correction = 1_000;
 
-/** Milliseconds for which a jump must last before it is accepted. */
+/** A larger change is accepted after it has lasted this many milliseconds. */
 const lasting = 60_000;
 
 /**
- * Returns the time. After the wall clock jumps, time continues as before the jump for one minute of the monotonic
- * clock. So only a clock that stays wrong for a minute can end a session.
+ * Creates a clock that returns the wall-clock time. After the wall clock jumps, it continues as before the jump for one
+ * minute of the monotonic clock. So a wrong wall clock ends sessions only if it stays wrong for a minute.
  */
 function createSteadyClock(): () => number {
   let offset = Date.now() - performance.now();

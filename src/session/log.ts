@@ -1,19 +1,21 @@
-// Logs: loads, folds, refreshes and commits sessions, and keeps recent ones open. The only code that writes a log.
-import { isConversation, withLease, type Conversation } from "../core/conversation.ts";
-import { HoldfastError, isHoldfastError } from "../core/errors.ts";
-import { eventKey, type Event, type EventOf, type NumberedEvent, type OpenTurn } from "../core/event.ts";
+// Logs: loads, folds, refreshes and commits sessions, and caches them. To fold is to apply events to a session in
+// order. Only this code commits events to sessions.
+import { isConversation, resting } from "../core/conversation.ts";
+import { HoldfastError, unlessCoded } from "../core/errors.ts";
+import type { Event, EventOf, NumberedEvent } from "../core/event.ts";
+import { eventKey } from "../core/event-key.ts";
 import { decode, fold, type Session } from "../core/session.ts";
 import type { Appended, Commit, Entry, Heading, NewEntry, Store } from "../core/store.ts";
 import { isSameMark, markAfter as hashAfter, timeAfter } from "../stores/front/mark.ts";
 import { createCache, type Cache, type CacheLimits } from "./cache.ts";
-import { rejectWaiters } from "./exclusive.ts";
+import { rejectWaiters, type Caller } from "./exclusive.ts";
 import { inDoubt } from "./in-doubt.ts";
 import { createOpenLog, type OpenLog } from "./open-log.ts";
 
 /** A snapshot is stored when a log has grown by this many bytes, or by twice the size of its state if that is more. */
 const leastGrowth = 16 * 1024;
 
-/** The pages in which a log is read: entries in the first and in the largest page, and approximate bytes in each. */
+/** A log is read in pages: entries in the first page and in the largest page, and approximate bytes per page. */
 const firstPage = 100;
 const largestPage = 2000;
 const pageBytes = 4 * 1024 * 1024;
@@ -25,7 +27,7 @@ const attempts = 200;
 export interface Part {
   log: OpenLog;
   event: Event;
-  /** Its size in the log, once appended. */
+  /** The event's size in the log, once appended. */
   bytes?: number;
 }
 
@@ -40,22 +42,18 @@ export interface Logs {
   load(id: string, version?: number): Promise<OpenLog>;
   /** Like `load`; returns undefined if the session does not exist. */
   peek(id: string, version?: number): Promise<OpenLog | undefined>;
-  /**
-   * Folds new commits from other processes. Needs exclusive access, because a running call's draft reads the same
-   * state.
-   */
+  /** Reads new events from other processes. Needs exclusive access, because a running call reads the same state. */
   refresh(log: OpenLog): Promise<void>;
   /**
    * Appends the event that `make` returns for the session. If another writer commits first, `make` runs again on the
    * new session. Returns "duplicate" if the log has an event with the same key, and "nothing" if `make` returned none.
    *
-   * `allow` throws to refuse. The session may be out of date, so a refusal or a duplicate is final only once a refresh
-   * has found nothing newer.
+   * `allow` throws to refuse the commit. The session in memory may be outdated, so a refusal or a duplicate is final
+   * only once a refresh has found no newer event.
    */
   commit(log: OpenLog, allow: () => void, make: Make): Promise<"ok" | "duplicate" | "nothing">;
   /** Tries once to append to several logs atomically. Does not retry. */
   appendAll(parts: [Part, ...Part[]]): Promise<Appended>;
-  /** Creates a log. */
   create(id: string, events: Event[]): Promise<Session>;
   /** Creates a log and appends to others atomically; returns undefined if an append was refused. */
   createWith(id: string, events: Event[], others: Part[]): Promise<Session | undefined>;
@@ -63,8 +61,7 @@ export interface Logs {
   events(id: string, after?: number): AsyncGenerator<NumberedEvent, void, undefined>;
   /** Reads the entries between two versions, in pages of about the same size in bytes. */
   pages(id: string, after: number, upTo?: number): AsyncGenerator<Entry[], void, undefined>;
-  /** Returns the event with a key. */
-  find(id: string, key: string, waited?: number): Promise<NumberedEvent | undefined>;
+  find(id: string, key: string, caller?: Caller): Promise<NumberedEvent | undefined>;
   /** Drops a log from the cache. Its users keep it. */
   forget(log: OpenLog): void;
   /** Stops all running handlers. */
@@ -72,7 +69,7 @@ export interface Logs {
   readonly counts: { readonly hits: number; readonly misses: number; readonly bytes: number };
 }
 
-/** Creates the cache for unused logs. It drops views before folds, because a view can be rebuilt from the log. */
+/** Creates the cache for logs. To free memory, it drops a log's views before it drops the log itself. */
 export function createLogCache(limits?: CacheLimits): Cache<OpenLog> {
   return createCache<OpenLog>(limits, {
     sizeOf: (log) => log.snapshotBytes + log.bytesSinceSnapshot + (log.views?.bytes ?? 0),
@@ -81,17 +78,16 @@ export function createLogCache(limits?: CacheLimits): Cache<OpenLog> {
 }
 
 export interface LogsOptions {
-  /** Several `Logs` may share one. */
+  /** Several `Logs` may share one cache. */
   cache: Cache<OpenLog>;
   /** True if callers get the state itself rather than a copy. A commit then copies the parts that it changes. */
   isHandedOut?: boolean;
 }
 
-/** The logs of one environment. */
 export function createLogs(store: Store, environment: string, options: LogsOptions): Logs {
   const { cache, isHandedOut = false } = options;
   const loading = new Map<string, Promise<OpenLog | undefined>>();
-  // The in-memory store compares times.
+  // A store that is not persistent uses timestamps as marks.
   const markAfter = store.persistent ? hashAfter : timeAfter;
   const counts = {
     hits: 0,
@@ -108,9 +104,9 @@ export function createLogs(store: Store, environment: string, options: LogsOptio
   const load = async (id: string, version?: number): Promise<OpenLog> => (await peek(id, version)) ?? missing(id);
 
   async function peek(id: string, version?: number): Promise<OpenLog | undefined> {
-    // The server's own logs are not sessions.
+    // Ids that start with `holdfast:` belong to the server's own logs, which are not sessions.
     const isForeign = id.startsWith("holdfast:") && !environment.startsWith("holdfast:");
-    // Not a valid version: skip the store and report it missing.
+    // An invalid version is not passed to the store. After the load, it is reported as missing.
     const asked = version !== undefined && Number.isSafeInteger(version) && version >= 0 ? version : undefined;
     const found = isForeign ? undefined : await store.load(id, asked);
     if (!found) return undefined;
@@ -126,7 +122,7 @@ export function createLogs(store: Store, environment: string, options: LogsOptio
         if (event.delta?.[0]?.path === "") whole = Math.max(whole, body.length);
       }
     }
-    // Other environments' sessions are reported missing, for every version.
+    // A session of another environment is reported as missing, whatever the version.
     const whose = session?.environment ?? (await environmentOf(id));
     if (whose !== environment) return undefined;
     if (!session || (version !== undefined && session.version !== version)) {
@@ -159,7 +155,7 @@ export function createLogs(store: Store, environment: string, options: LogsOptio
     }
   }
 
-  /** Reads only the first event, because version 0 has nothing to fold. */
+  /** Returns the environment in a log's first event. Version 0 has no session that could name it. */
   async function environmentOf(id: string): Promise<string | undefined> {
     const [first] = (await store.read(id, 0, 1)) ?? [];
     const event = first && decode<Event>(first.body, id);
@@ -168,63 +164,56 @@ export function createLogs(store: Store, environment: string, options: LogsOptio
 
   async function acquire(id: string): Promise<OpenLog | undefined> {
     counts.misses++;
-    const since = performance.now();
     let pending = loading.get(id);
     if (!pending) {
       pending = peek(id).finally(() => loading.delete(id));
       loading.set(id, pending);
     }
     const log = await pending;
-    if (log) log.waited = performance.now() - since;
     return log && cache.put(log);
   }
 
-  async function use<T>(id: string, run: (log: OpenLog) => Promise<T>): Promise<T> {
-    let log = cache.take(id);
-    if (log) counts.hits++;
-    else log = await acquire(id);
-    if (!log) missing(id);
+  /** Runs a function with the log, or with undefined if there is none. */
+  async function using<T>(id: string, run: (log: OpenLog | undefined) => Promise<T>): Promise<T> {
+    const known = cache.take(id);
+    if (known) counts.hits++;
+    const since = known ? 0 : performance.now();
+    const log = known ?? (await acquire(id));
+    if (!log) return run(undefined);
     try {
-      return await run(log);
+      log.loading = known ? 0 : performance.now() - since;
+      const running = run(log);
+      log.loading = 0;
+      return await running;
     } finally {
       cache.release(log);
     }
   }
 
-  async function useIfThere<T>(id: string, run: (log: OpenLog) => Promise<T>): Promise<T | undefined> {
-    let log = cache.take(id);
-    if (log) counts.hits++;
-    else log = await acquire(id);
-    if (!log) return undefined;
-    try {
-      return await run(log);
-    } catch (thrown) {
-      if (isHoldfastError(thrown) && thrown.code === "session_not_found") return undefined;
-      throw thrown;
-    } finally {
-      cache.release(log);
-    }
-  }
+  const use: Logs["use"] = (id, run) => using(id, (log) => run(log ?? missing(id)));
+
+  const useIfThere: Logs["useIfThere"] = (id, run) =>
+    using(id, async (log) => log && (await run(log).catch(unlessCoded("session_not_found"))));
 
   async function refresh(log: OpenLog): Promise<void> {
     const { version } = log.session;
     const since = performance.now();
-    const found = await store.load(log.id, undefined, version, log.waited).catch((thrown: unknown) => {
+    const loading = store.load(log.id, undefined, version, log.waited).catch((thrown: unknown) => {
       rejectWaiters(log, thrown);
       throw thrown;
     });
+    const found = await loading.finally(() => (log.storeTime += performance.now() - since));
     log.waited += performance.now() - since;
     if (!found) {
       cache.drop(log);
       missing(log.id);
     }
     const { entries, mark } = found;
-    // A store that failed over to a copy may have lost commits and then accepted others. In that case this fold is
-    // wrong.
+    // After a failover to a replica, the log may have lost commits and accepted others. The session is then wrong.
     const isKnown = found.version === version + entries.length && isSameMark(found.seen ?? log.mark, log.mark);
     if (!isKnown || !isSameMark(markAfter(log.mark, entries), mark)) {
       cache.drop(log);
-      const message = `the store has lost committed events of session ${log.id}; the next call continues with the events that are left`;
+      const message = `the store has lost committed events of session ${log.id}; the next call continues from the remaining events`;
       throw new HoldfastError("store_failed", message, { detail: { version } });
     }
     for (const { body } of entries) {
@@ -304,6 +293,8 @@ export function createLogs(store: Store, environment: string, options: LogsOptio
       } catch (thrown) {
         rejectWaiters(log, thrown);
         throw inDoubt(thrown, commit);
+      } finally {
+        log.storeTime += performance.now() - since;
       }
       if (result === "ok") {
         accepted(log, event, commit);
@@ -315,13 +306,16 @@ export function createLogs(store: Store, environment: string, options: LogsOptio
       await refresh(log);
       if (result === "duplicate" && log.session.version === seen) return result;
     }
-    throw new HoldfastError("version_conflict", `session ${log.id} was changed by others ${attempts} times in a row`);
+    throw new HoldfastError(
+      "version_conflict",
+      `other writers changed session ${log.id} ${attempts} times in a row; retry`,
+    );
   }
 
   async function createWith(id: string, events: Event[], others: Part[]): Promise<Session | undefined> {
     let session: Session | undefined;
     const bodies = events.map((event) => JSON.stringify(event));
-    // The events must not change.
+    // With an empty set, `fold` copies objects before it changes them, so the events stay unchanged.
     const owned = new Set<object>();
     for (const event of events) session = fold(session, event, owned);
     const heading = headingOf(session as Session);
@@ -334,7 +328,7 @@ export function createLogs(store: Store, environment: string, options: LogsOptio
     });
     if (result !== "ok") {
       if (others.length > 0 && (await store.read(id, 0, 1)) === undefined) return undefined;
-      throw new HoldfastError("session_exists", `session ${id} exists already`);
+      throw new HoldfastError("session_exists", `session ${id} already exists`);
     }
     others.forEach(({ log, event }, at) => accepted(log, event, together[at] as Commit));
     const length = bodies.reduce((sum, body) => sum + body.length, 0);
@@ -361,8 +355,10 @@ export function createLogs(store: Store, environment: string, options: LogsOptio
         for (const { version, body } of page) yield { ...decode<Event>(body, id), version };
       }
     },
-    async find(id, key, waited) {
-      const entry = await store.find(id, key, waited);
+    async find(id, key, caller) {
+      const since = performance.now();
+      const entry = await store.find(id, key, caller?.waited);
+      if (caller) caller.waited += performance.now() - since;
       return entry && { ...decode<Event>(entry.body, id), version: entry.version };
     },
     stopAll(reason) {
@@ -372,14 +368,9 @@ export function createLogs(store: Store, environment: string, options: LogsOptio
   };
 }
 
-/** Returns whether a snapshot has all current fields. Snapshots of older versions lack the conversation. */
+/** Returns whether a snapshot has all current fields. Snapshots from older Holdfast versions lack the conversation. */
 function isWhole({ environment, conversation, version }: Session): boolean {
   return !isConversation({ environment }) || conversation?.version === version;
-}
-
-/** Returns the speaker and the open turn for a rewind. The turn has no lease, because no process runs it. */
-export function resting({ speaker, turn }: Partial<Conversation> = {}): { speaker?: string; turn?: OpenTurn } {
-  return { ...(speaker !== undefined && { speaker }), ...(turn && { turn: withLease(turn, undefined) }) };
 }
 
 /** Returns the time for a new event, which is never earlier than that of the previous event. */

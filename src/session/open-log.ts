@@ -1,15 +1,15 @@
-// An open log: the fold of a session's log as far as this process has read it, and its current users in the process.
+// OpenLog: a session as this process has it in memory: the state after the events read so far, and its current users.
 import type { HoldfastError } from "../core/errors.ts";
 import type { Session } from "../core/session.ts";
 import type { View } from "../core/conversation.ts";
 import type { Cached } from "./cache.ts";
 
-/** Stops the handlers that run on a session. */
+/** The functions that stop a session's running handlers. */
 export interface Stops {
   running: Set<(reason: HoldfastError) => void> | undefined;
 }
 
-/** A view on a conversation, and the version up to which it has read the log. */
+/** A view of a conversation, and the version of the last event that it includes. */
 export interface KeptView {
   view: View;
   version: number;
@@ -17,33 +17,37 @@ export interface KeptView {
 
 export interface OpenLog extends Cached, Stops {
   session: Session;
-  /** The log's mark at the session's version. */
+  /** The log's mark at the session's version: a short string that identifies all its entries. */
   mark: string;
-  /** Bytes in the log since the newest snapshot, and the size of the whole state when it was last written. */
+  /** Bytes appended to the log since the newest snapshot, and the size of the whole state when it was last written. */
   bytesSinceSnapshot: number;
   snapshotBytes: number;
-  /** Milliseconds that the current call has waited for the store in failed attempts. */
+  /** Milliseconds that the current call has already waited for the store, because the store's limit is per call. */
   waited: number;
+  /** Milliseconds that all calls together have waited for the store while they held the log. */
+  storeTime: number;
+  /** Milliseconds that a caller has waited for the session's load. Set only while this caller starts its work. */
+  loading: number;
   /** When this process last committed to the log, by the monotonic clock; undefined if it never did. */
   committedAt: number | undefined;
-  /** Whether the log is held exclusively, and the callers that wait for it. */
+  /** Whether a caller holds the log exclusively, and the callers that wait for it. */
   busy: boolean;
   waiting: Waiter[] | undefined;
-  /** The number of snapshots in use; `owned` holds the parts of the state that no snapshot shares. */
+  /** The number of snapshots of the state that calls read. `owned`: the state's objects that no snapshot shares. */
   holders: number;
   owned: WeakSet<object> | undefined;
   /** Set while the session is being ended. Calls that have not started are refused with this reason. */
   ending: HoldfastError | undefined;
-  /**
-   * Concurrent and external calls that are running, by key. A retry that arrives in the meantime waits for its call.
-   */
+  /** Running concurrent calls, external calls and model requests, by key. A retry waits for the running call. */
   concurrentCalls: Map<string, Promise<unknown>> | undefined;
   /** For a conversation: its views, and the size in bytes of the events that they were built from. */
   views: { bytes: number; byKey: Map<string, KeptView> } | undefined;
 }
 
 export interface Waiter {
+  /** When the caller came, by the monotonic clock, and the log's `storeTime` at that moment. */
   since: number;
+  storeTime: number;
   next(): void;
   fail(error: HoldfastError): void;
 }
@@ -63,6 +67,8 @@ export function createOpenLog(
     bytesSinceSnapshot,
     snapshotBytes,
     waited: 0,
+    storeTime: 0,
+    loading: 0,
     committedAt: undefined,
     uses: 0,
     older: undefined,

@@ -14,7 +14,7 @@ export interface Finished {
   delta?: Delta;
   log?: string[];
   thrown?: Thrown;
-  /** The parts of the delta that can run again on a different state. Not stored. */
+  /** The updates in the delta, which can run again on a different state. Not stored. */
   updates?: Update[];
 }
 
@@ -23,7 +23,7 @@ export function refusal(code: ErrorCode, message: string, detail?: Json): Outcom
 }
 
 /**
- * Runs a tool. If it fails or times out, that is its outcome. If it is cancelled or the session ends, that is thrown.
+ * Runs a tool. A failure or a timeout is returned as the outcome. A cancellation or the end of the session is thrown.
  */
 export function runForOutcome(tool: string, handler: HandlerCall, call: () => unknown): Outcome | Promise<Outcome> {
   const success = (output: unknown): Outcome => {
@@ -35,7 +35,7 @@ export function runForOutcome(tool: string, handler: HandlerCall, call: () => un
   };
   try {
     const result = handler.within(call);
-    // Uses no promise if the tool is synchronous, because most calls take this path.
+    // A synchronous tool needs no promise. Most tools are synchronous, so this saves time.
     return result instanceof Promise ? result.then(success).catch(failure) : success(result);
   } catch (thrown) {
     return failure(thrown);
@@ -51,7 +51,7 @@ function failed(thrown: unknown, handler: HandlerCall): Outcome {
   }
   if (isRefusal(thrown)) return refusal("tool_failed", messageOf(thrown));
   handler.thrown = describeThrown(thrown, handler.options.what);
-  // Only this code concerns the call itself. Any other HoldfastError was thrown inside the tool.
+  // `not_json` is about the tool's output or state. A HoldfastError with another code was thrown inside the tool.
   if (isHoldfastError(thrown) && thrown.code === "not_json") {
     return refusal(thrown.code, thrown.message, { path: String(thrown.detail["path"]) });
   }
@@ -69,7 +69,7 @@ export function withDelta(outcome: Outcome, handler: HandlerCall, change: () => 
   }
   if (handler.thrown) finished.thrown = handler.thrown;
   if (handler.lines) finished.log = handler.lines;
-  // A copy, because lines that are logged later do not belong to the event.
+  // Starts a new list, because lines that are logged later do not belong to the event.
   handler.lines = undefined;
   return finished;
 }

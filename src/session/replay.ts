@@ -26,7 +26,7 @@ export interface ReplayOptions {
  * Runs seeds and calls again. External tools do not run: their answers come from the log, and so do timeout outcomes.
  */
 export async function replay(options: ReplayOptions): Promise<Replayed> {
-  // A concurrent call reads an earlier version's state, so count the readers of each version.
+  // A concurrent call reads an earlier version's state, which is kept until its last reader. Counts the readers.
   const readers = new Map<number, number>();
   let newest = 0;
   for await (const event of options.events()) {
@@ -38,7 +38,7 @@ export async function replay(options: ReplayOptions): Promise<Replayed> {
   const read = new Map<number, Seen>();
   let session: Session | undefined;
   for await (const event of options.events()) {
-    // The session may be live. Events added from now on are left to the next replay.
+    // The session may be in use. Events that were added after the replay started are ignored.
     if (event.version > newest) break;
     // With a synchronous store and synchronous tools, nothing else in the process could run without this pause.
     if (event.version % 16 === 0) await nextTurn();
@@ -74,7 +74,7 @@ async function rerun(
   const { tool, input, call, at, began = at, run } = event;
   const { definitions } = environment;
   const execution = { session: id, tool, call, at: began, timeout };
-  // A recorded change was accepted when it was made, perhaps before states were checked at all.
+  // Only a recorded refusal is checked again. Older Holdfast versions accepted changes without a check.
   const isRefused = !event.outcome.ok && event.outcome.error.code === "state_invalid";
   const checked = (made: Finished): Finished | Promise<Finished> =>
     isRefused ? checkState(environment, tool, session.state, made) : made;
@@ -104,7 +104,7 @@ interface Difference {
 function inWords(event: NumberedEvent, { what, recorded, replayed }: Difference): string {
   const where = "tool" in event ? `${event.type} ${event.tool}` : event.type;
   const [was, is] = [showJson(recorded, 200), showJson(replayed, 200)];
-  return `event ${event.version} (${where}) has another ${what}: it was ${was} and is ${is}`;
+  return `event ${event.version} (${where}) has a different ${what}: recorded ${was}, replayed ${is}`;
 }
 
 function compare(before: Json, event: NumberedEvent, again: Partial<Finished>): Difference | undefined {
@@ -114,7 +114,7 @@ function compare(before: Json, event: NumberedEvent, again: Partial<Finished>): 
   const recorded = event.delta ?? [];
   const replayed = again.delta ?? [];
   if (equalJson(recorded as Json, replayed as Json)) return undefined;
-  // Two deltas may lead to the same state.
+  // Compares states, because two different deltas may lead to the same state.
   const after = (delta: Delta): Json => applyDelta(copyJson(before, "state"), copyJson(delta, "delta") as Delta);
   if (equalJson(after(recorded), after(replayed))) return undefined;
   return { what: "state", recorded: recorded as Json, replayed: replayed as Json };

@@ -1,5 +1,5 @@
-// createScopes(): the state that users and apps share. It has its own logs, which are committed together with
-// conversations.
+// createScopes(): state that conversations share, for each user and for the app. It is stored in separate logs. A
+// change to it is committed atomically with the conversation's event.
 import type { ChangedBy } from "../core/agent-sessions.ts";
 import { replaceState, topKey, type Delta } from "../core/delta.ts";
 import { HoldfastError, unlessCoded } from "../core/errors.ts";
@@ -19,7 +19,7 @@ import { exclusive } from "./exclusive.ts";
 import { createLogs, timeNow, type Logs, type Part } from "./log.ts";
 import type { OpenLog } from "./open-log.ts";
 
-/** The environment name for shared-state logs in a store. */
+/** The environment name under which a store lists the logs of shared state. */
 const sharedEnvironment = "holdfast:shared";
 const attempts = 200;
 
@@ -31,7 +31,7 @@ export interface Made {
   changes: Record<Scope, Delta>;
 }
 
-/** Creates an event for the current shared state. `changedBy` names the other session that changed a key, if any. */
+/** Creates an event from the current shared state. `changedBy` names the other session that changed a key, if any. */
 export type Make = (shared: Shared, changedBy: ChangedBy) => Made;
 
 interface Stored {
@@ -52,7 +52,7 @@ export function createScopes(options: { app: string; store: Store; cache: Cache<
   const { app, store, cache, logs: sessionLogs } = options;
   const logs = createLogs(store, sharedEnvironment, { cache, isHandedOut: true });
 
-  /** The versions of the states that runs received. */
+  /** For each shared state that was handed to a run: its version. */
   const versions = new WeakMap<AgentState, number>();
 
   function handedOut({ session }: OpenLog): AgentState {
@@ -91,7 +91,7 @@ export function createScopes(options: { app: string; store: Store; cache: Cache<
     await logs.create(id, [first]).catch(unlessCoded("session_exists"));
   }
 
-  /** Runs a function that holds a scope's log exclusively. The log is created if it is missing. */
+  /** Runs a function with exclusive access to a scope's log. The log is created if it is missing. */
   async function inScope<T>(id: string, run: (log: OpenLog) => Promise<T>): Promise<T> {
     const work = (log: OpenLog): Promise<T> => exclusive(log, undefined, () => run(log));
     const done = await logs.useIfThere(id, async (log) => ({ result: await work(log) }));
@@ -101,8 +101,8 @@ export function createScopes(options: { app: string; store: Store; cache: Cache<
   }
 
   /**
-   * Runs a function with the changed scopes' logs. They are always taken in the same order, so that two writers never
-   * wait for each other.
+   * Runs a function with exclusive access to the changed scopes' logs. They are always acquired in the same order.
+   * Otherwise, two writers could wait for each other forever.
    */
   function withScopes<T>(
     changes: Record<Scope, Delta>,
@@ -121,9 +121,9 @@ export function createScopes(options: { app: string; store: Store; cache: Cache<
   }
 
   /**
-   * Appends an event to a conversation together with its changes to shared state. `seen` is the shared state that its
-   * run saw. If others have changed it since, the event is created again. Returns the stored event, and the changed
-   * scopes' new state. Returns undefined if others have committed to the conversation and `isStillHeld` returns false.
+   * Appends an event to a conversation, atomically with its changes to shared state. `seen` is the shared state that
+   * the run saw. If another session has changed it since, the event is created again. Returns the stored event and the
+   * changed scopes' new state; undefined if the conversation has new commits and `isStillHeld` returns false.
    */
   async function commit(
     log: OpenLog,
@@ -136,8 +136,8 @@ export function createScopes(options: { app: string; store: Store; cache: Cache<
       const result = await withScopes(made.changes, user, (scopes) => commitIn(log, scopes, made, make, seen));
       if (result !== "moved" && "now" in result) return result;
       if (result === "moved" && !isStillHeld()) return undefined;
-      // Retry: either the conversation has changed, or the event was created again and now changes a scope that is not
-      // open.
+      // Retry: either the conversation has changed, or the event was created again and now changes a scope whose log is
+      // not open.
       made = result === "moved" ? make(seen, () => undefined) : result;
     }
   }
@@ -172,13 +172,13 @@ export function createScopes(options: { app: string; store: Store; cache: Cache<
       for (const { log: at } of scopes) await logs.refresh(at);
       if (attempt > 1) await new Promise((resolve) => setTimeout(resolve, Math.random() * Math.min(attempt, 20)));
     }
-    const message = `what session ${log.id} shares was changed ${attempts} times in a row`;
+    const message = `other sessions changed the shared state of session ${log.id} ${attempts} times in a row; retry`;
     throw new HoldfastError("version_conflict", message);
   }
 
   /**
-   * Creates an event again after others have changed the shared state. Looks up their sessions only if the event names
-   * them.
+   * Creates an event again after other sessions have changed the shared state. Finds out which sessions these were only
+   * if `make` asks.
    */
   async function makeAgain(make: Make, scopes: OpenScope[], seen: Shared, now: Shared, own: string): Promise<Made> {
     let isAsked = false;
@@ -193,7 +193,7 @@ export function createScopes(options: { app: string; store: Store; cache: Cache<
     for (const { scope, log } of scopes) {
       for await (const { version, ...event } of logs.events(log.id, versions.get(seen[scope]) ?? 0)) {
         if (event.type !== "shared.changed" || event.session === own) continue;
-        // A session's id grants access to it, and an app's sessions belong to different users.
+        // Another user's session id must not appear in a message, because it grants access to that session.
         const who = scope === "user" ? `session ${event.session}` : `another session (version ${version} of ${log.id})`;
         for (const { path } of event.delta ?? []) writers.set(`${scope}:${topKey(path)}`, who);
       }
@@ -201,7 +201,7 @@ export function createScopes(options: { app: string; store: Store; cache: Cache<
     return make(now, (key) => writers.get(key));
   }
 
-  /** Creates a conversation together with its changes to shared state. */
+  /** Creates a conversation, atomically with its changes to shared state. */
   function create(id: string, events: Event[], changes: Record<Scope, Delta>, user: string): Promise<Session> {
     return withScopes(changes, user, async (scopes) => {
       for (let attempt = 1; attempt <= attempts; attempt++) {
@@ -215,7 +215,7 @@ export function createScopes(options: { app: string; store: Store; cache: Cache<
       }
       throw new HoldfastError(
         "version_conflict",
-        `the shared state of session ${id} was changed by others ${attempts} times in a row`,
+        `other sessions changed the shared state of session ${id} ${attempts} times in a row; retry`,
       );
     });
   }

@@ -16,7 +16,7 @@ export async function checkTask(environment: AnyEnvironment, given: unknown): Pr
   if (!checked.ok) {
     throw new HoldfastError("invalid_task", `the task is invalid for ${environment.name}: ${checked.message}`);
   }
-  // Without a schema, the task is the copy itself.
+  // Without a schema, the checked value is the copy itself, so it is not copied again.
   return checked.value === raw ? raw : copyJson(checked.value, "task", "drop");
 }
 
@@ -28,7 +28,7 @@ export async function defaultState(environment: AnyEnvironment): Promise<Json> {
 
 export type Seeding = Omit<EventOf<"session.seeded">, "episode">;
 
-/** Runs the environment's seed. */
+/** Runs the environment's seed function. Returns the event that starts the episode. */
 export async function seedEvent(
   environment: AnyEnvironment,
   options: { session: string; task: Json; at: number; timeout: number; randomSeed?: number | undefined; stops?: Stops },
@@ -48,7 +48,8 @@ export async function seedEvent(
     if (!checked.ok) throw new Error(`it returned an invalid state: ${checked.message}`);
     return asState(environment, checked.value);
   });
-  if (state === null) throw new HoldfastError("seed_failed", `${what} is missing, and its state has no defaults`);
+  if (state === null)
+    throw new HoldfastError("seed_failed", `${what} is missing, and its state schema has keys without defaults`);
   return { type: "session.seeded", at, task, randomness: { seed, turn: 1 }, delta: replaceState(state) };
 }
 

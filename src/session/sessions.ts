@@ -10,7 +10,7 @@ import type { Limits } from "./limits.ts";
 import { createEpisodes, type EpisodeOptions } from "./episode.ts";
 
 /**
- * The sessions of one environment in one store. Any number of processes may use the same store.
+ * Manages the sessions of one environment in one store. Any number of processes may use the same store.
  *
  * @example
  * const sessions = createSessions({ environment: counter, store: memoryStore() });
@@ -20,7 +20,7 @@ import { createEpisodes, type EpisodeOptions } from "./episode.ts";
  */
 export function createSessions<E extends AnyEnvironment>(options: EpisodeOptions<E>): Episodes<E>;
 /**
- * The conversations of one app in one store, for its agents.
+ * Manages the conversations of one app's agents in one store.
  *
  * @example
  * const sessions = createSessions({ app: "concierge", store: memoryStore() });

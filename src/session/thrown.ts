@@ -1,5 +1,5 @@
-// Describes an error in an author's code for the log: its text, the author's line, and the author's part of the stack
-// trace.
+// Describes an error from an author's code, such as a tool or a callback, for the log. The description has the message,
+// the line in the author's code, and the author's part of the stack trace.
 import { basename, isAbsolute, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { ellipsis } from "../core/ellipsis.ts";
@@ -15,7 +15,7 @@ const mostCauses = 3;
 /** The folder with this package's code. Its stack frames mean nothing to an author. */
 const ownFolder = fileURLToPath(new URL("..", import.meta.url));
 
-/** Describes an error. `where` names the tool, the callback, or a different function that the author wrote. */
+/** Describes an error. `where` names the author's tool, callback or other function. */
 export function describeThrown(thrown: unknown, where: string): Thrown {
   const frames = framesIn(thrown);
   const first = frames.find(isAuthors);
@@ -26,7 +26,7 @@ export function describeThrown(thrown: unknown, where: string): Thrown {
   return { error: errorText(thrown), place, ...(stack !== undefined && { stack }) };
 }
 
-/** Names of the functions that fail with these codes. */
+/** The author's function that fails with each of these codes. */
 const functions: Partial<Record<ErrorCode, string>> = { seed_failed: "seed", verify_failed: "verify" };
 
 /**
@@ -42,14 +42,15 @@ export function thrownIn(error: unknown, tool?: string): Thrown | undefined {
   let cause: unknown = error.cause;
   while (isHoldfastError(cause) && cause.cause !== undefined) cause = cause.cause;
   if (where !== undefined) return describeThrown(cause, where);
-  // A model may be the author's code. A connection error has no line in the author's code.
+  // Describes a model's error only if its stack trace has a line of the author's code. A connection error has none.
   return error.code === "model_failed" && framesIn(cause).some(isAuthors)
     ? describeThrown(cause, "the model")
     : undefined;
 }
 
 /**
- * Returns the errors whose stack trace is in no other event. A tool of an environment records its trace in its own log.
+ * Returns the errors to report for an event. An environment tool's error in an agent's event has no stack trace,
+ * because the episode's event has already reported it.
  */
 export function thrownInEvent(event: Event): Thrown[] {
   if (event.type === "tools.answered") return (event.thrown ?? []).filter(({ stack }) => stack !== undefined);
@@ -80,11 +81,11 @@ function framesIn(thrown: unknown): Frame[] {
   });
 }
 
-/** An author's error may have a getter that throws, so read it safely. */
+/** Returns the stack trace without the message. An author's error may have a getter that throws. */
 function readStack(error: Error): string {
   try {
     const stack = String(error.stack ?? "");
-    // The stack trace starts with the message, which may be long and may itself look like a stack trace.
+    // Skips the message, which may be long and may itself look like a stack trace.
     const start = stack.indexOf(error.message);
     return (start < 0 ? stack : stack.slice(start + error.message.length)).slice(0, longestRead);
   } catch {
@@ -110,7 +111,7 @@ const isInside = (path: string): boolean => {
   return !inside.startsWith("..") && !isAbsolute(inside);
 };
 
-/** Returns a path relative to the working directory, if it is inside. */
+/** Returns a path inside the working directory as a relative path. Any other path is returned unchanged. */
 export const shortenPath = (path: string): string => (isInside(path) ? relative(process.cwd(), path) : path);
 
 /** Returns the first line of the author's code in an error's stack trace. */
@@ -125,11 +126,11 @@ function errorText(thrown: unknown): string {
     : thrown instanceof Error
       ? `${String(thrown.name)}: ${thrown.message}`
       : messageOf(thrown);
-  // Cut first, because a message may repeat hostile input of any length.
+  // Cuts the text before the replacement, because a message may repeat malicious input of any length.
   return ellipsis(text.slice(0, 4 * longestError).replaceAll(/\s+/g, " "), longestError);
 }
 
-/** The stack trace, down to where Holdfast called the author's code, with its causes. */
+/** Returns the stack traces of an error and its causes, down to the frame where Holdfast called the author's code. */
 function stackText(thrown: unknown, frames: Frame[]): string | undefined {
   if (frames.length === 0) return undefined;
   const lines: string[] = [];

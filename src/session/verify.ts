@@ -1,23 +1,24 @@
-// createVerify(): scores the state at a version, once. The verdict is stored as an event, so asking again returns the
-// same one. `rewards` scores every version and records nothing.
+// createVerify(): scores the state at a version, once. The verdict is stored as an event, so a second verify returns
+// the same verdict. `rewards` scores the versions that changed the state, and records nothing.
 import { hash } from "node:crypto";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { AnyEnvironment, VerifyContext } from "../core/environment.ts";
 import { canonicalText } from "../core/digest.ts";
 import { boundary, HoldfastError, isHoldfastError } from "../core/errors.ts";
-import { verifiedKey, type EventOf, type NumberedEvent, type Verdict } from "../core/event.ts";
+import type { EventOf, NumberedEvent, Verdict } from "../core/event.ts";
+import { verifiedKey } from "../core/event-key.ts";
 import { copyJson, equalJson, type Json } from "../core/json.ts";
 import { fold, verdictsOn, type Session } from "../core/session.ts";
 import type { StepReward, Verification, VerifyOptions } from "../core/sessions.ts";
 import { guarded, HandlerCall, withinTime } from "./handler.ts";
-import { cancelled, exclusive, withSnapshot } from "./exclusive.ts";
+import { cancelled, exclusive, withSnapshot, type Caller } from "./exclusive.ts";
 import { timeNow, type Logs } from "./log.ts";
 import type { OpenLog } from "./open-log.ts";
 import { checkTask } from "./seed.ts";
 import { thrownIn } from "./thrown.ts";
 
 /** One attempt to reach a verdict. */
-interface Asking {
+interface Asking extends Caller {
   version: number | undefined;
   response: Json | undefined;
   task: unknown;
@@ -33,17 +34,19 @@ export function createVerify(options: { environment: AnyEnvironment; logs: Logs;
     const { version, response: given, task, signal } = options;
     if (signal?.aborted) throw cancelled(signal);
     const response = given === undefined ? undefined : copyJson(given, "response", "drop");
-    // Without verdicts there is nothing to look up, and the commit shows whether the state was the newest.
+    const asking: Asking = { version, response, task, signal, isFresh: false, waited: 0 };
+    // Without verdicts, skips the refresh: there is nothing to look up, and the commit detects an outdated state.
     const isKnown = version !== undefined || log.session.verdicts > 0;
     if (!isKnown) {
-      const verification = await judgeSnapshot(log, { version, response, task, signal, isFresh: false });
+      const verification = await judgeSnapshot(log, asking);
       if (verification) return verification;
     }
-    await exclusive(log, signal, () => logs.refresh(log));
-    return (await judgeSnapshot(log, { version, response, task, signal, isFresh: true })) as Verification;
+    await exclusive(log, signal, () => logs.refresh(log), asking);
+    asking.isFresh = true;
+    return (await judgeSnapshot(log, asking)) as Verification;
   }
 
-  /** Returns the task to judge by, if it is not the episode's, or the refusal by the caller's function. */
+  /** Returns the caller's task to verify against, if any, or the refusal thrown by the caller's function. */
   async function taskFor(
     { episode, task }: Session,
     given: unknown,
@@ -58,15 +61,13 @@ export function createVerify(options: { environment: AnyEnvironment; logs: Logs;
     }
   }
 
-  /**
-   * Judges the state that this process has. Returns undefined if it was not just read and the store has a newer one.
-   */
+  /** Verifies the state in memory. If `isFresh` is false, returns undefined when the store has a newer state. */
   function judgeSnapshot(log: OpenLog, asking: Asking): Promise<Verification | undefined> {
     const { version, response, signal, isFresh } = asking;
     return withSnapshot(log, async (newest) => {
-      // Verdicts change nothing, so the judged version is that of the last change.
       const session = version === undefined ? newest : (await logs.load(log.id, version)).session;
       const { task, refusal } = await taskFor(session, asking.task);
+      // A verdict is an event that does not change the state, so the judged version is that of the last change.
       const judged = session.changed;
       const about = {
         session: log.id,
@@ -75,7 +76,7 @@ export function createVerify(options: { environment: AnyEnvironment; logs: Logs;
         reseeds: Math.max(0, session.episodes - 1),
       };
       const verification = ({ ...verdict }: Verdict): Verification => {
-        // Thrown after the commit: a client that learns something from a refusal must leave a trace in the log.
+        // A refusal is thrown only after the log has recorded it, because a client could learn something from it.
         if (refusal) throw refusal;
         return { reward: verdict.reward, verdict, ...about, verdicts: verdictsOn(log.session, about.episode) };
       };
@@ -84,10 +85,10 @@ export function createVerify(options: { environment: AnyEnvironment; logs: Logs;
       const asked = refusal ? { refused: true as const } : question;
       const digest = Object.keys(asked).length === 0 ? "" : hash("sha256", canonicalText(asked as Json), "base64url");
       const recorded = async (): Promise<Verification | undefined> => {
-        const event = await logs.find(log.id, verifiedKey(judged, digest));
+        const event = await logs.find(log.id, verifiedKey(judged, digest), asking);
         if (event?.type !== "session.verified") return undefined;
-        // A verdict was committed since the session was read. Refresh, so that it is counted.
-        if (event.version > log.session.version) await exclusive(log, signal, () => logs.refresh(log));
+        // The verdict is newer than the session in memory. Refreshes, so that `verdictsOn` counts it.
+        if (event.version > log.session.version) await exclusive(log, signal, () => logs.refresh(log), asking);
         return verification(event.verdict);
       };
       const before = isFresh ? await recorded() : undefined;
@@ -98,27 +99,22 @@ export function createVerify(options: { environment: AnyEnvironment; logs: Logs;
           ? { reward: 0, reason: refusal.message }
           : await judge(log, { ...session, ...other }, judged, response, signal);
       } catch (thrown) {
-        // The failure counts only if verify saw the newest state.
+        // The failure is recorded only if verify saw the newest state.
         if (!isFresh && (await isOutdated(log, newest))) return undefined;
         await recordFailure(log, { judged, digest, episode: about.episode }, thrown);
         throw thrown;
       }
-      const result = await exclusive(log, undefined, () =>
-        logs.commit(log, anytime, (now) => {
-          if (!isFresh && now.version !== newest.version) return undefined;
-          return {
-            type: "session.verified",
-            at: timeNow(now),
-            judged,
-            digest,
-            verdict,
-            ...(about.episode !== now.episode && { episode: about.episode }),
-            ...asked,
-          };
-        }),
-      );
+      // The author's verify has run, so its verdict gets the store's whole time.
+      asking.waited = 0;
+      const record = (now: Session): EventOf<"session.verified"> | undefined => {
+        if (!isFresh && now.version !== newest.version) return undefined;
+        const at = timeNow(now);
+        const earlier = about.episode !== now.episode && { episode: about.episode };
+        return { type: "session.verified", at, judged, digest, verdict, ...earlier, ...asked };
+      };
+      const result = await exclusive(log, undefined, () => logs.commit(log, anytime, record), asking);
       if (result === "nothing") return undefined;
-      // Two verifies ran at once. Both return the verdict that was recorded first.
+      // Two verifies ran concurrently. Both return the verdict that was recorded first.
       const first = result === "ok" ? undefined : await recorded();
       return first ?? verification(verdict);
     });
@@ -197,7 +193,7 @@ export function createVerify(options: { environment: AnyEnvironment; logs: Logs;
     const { verify } = environment;
     if (!verify) throw unverifiable();
     const { seed, turn: draws } = session.randomness;
-    // Not stopped when the session ends, because a verdict may follow the end.
+    // Verify does not stop when the session ends, because an ended session can still be verified.
     const handler = new HandlerCall({
       session: log.id,
       at: timeNow(session),
@@ -238,10 +234,10 @@ export function createVerify(options: { environment: AnyEnvironment; logs: Logs;
   return { verify, rewards };
 }
 
-/** A verify changes nothing, so it may run after the session has ended. */
+/** Allows the commit even after the session has ended, because a verify does not change the state. */
 const anytime = (): void => undefined;
 
-/** Verifiers may be slow, and logs may be long. */
+/** Maximum number of versions that `rewards` scores, because verifiers may be slow and logs may be long. */
 const mostRewards = 1_000;
 
 /** Selects `most` evenly spaced items, including the first and the last. */

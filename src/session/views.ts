@@ -1,5 +1,5 @@
-// createViews(): folds of a conversation. Between turns they are kept with its open log, and are counted and dropped
-// with it. Missing views are rebuilt from the store. The open turn's events are kept only while it runs.
+// createViews(): views, which are values computed from a conversation's events. Between turns they are cached with the
+// log. Missing views are rebuilt from the store. The open turn's events are kept only while it runs.
 import type { Event, NumberedEvent } from "../core/event.ts";
 import { freezeJson } from "../core/json.ts";
 import { decode, isInForce } from "../core/session.ts";
@@ -16,7 +16,7 @@ export interface Steps {
 export type Views = ReturnType<typeof createViews>;
 
 export function createViews(logs: Logs) {
-  /** Yields the events in force after a version and up to another. */
+  /** Yields the events between two versions, without the events that a rewind undid. */
   async function* inForce(log: OpenLog, after: number, upTo: number) {
     for await (const page of logs.pages(log.id, after, upTo)) {
       for (const { version, body } of page) {
@@ -39,7 +39,7 @@ export function createViews(logs: Logs) {
       }
       return steps;
     },
-    /** Returns a view on all events in force. `steps` are the newest of them, so they are not read again. */
+    /** Returns a view of all events that were not undone. `steps`: the newest events, already read. */
     async current<V extends View>(log: OpenLog, steps: Steps, key: string, create: () => V): Promise<V> {
       const kept = (log.views ??= { bytes: 0, byKey: new Map() });
       let known = kept.byKey.get(key);
@@ -60,7 +60,7 @@ export function createViews(logs: Logs) {
       const [first] = steps.events;
       if (!first) return;
       for (const known of log.views?.byKey.values() ?? []) {
-        // A view that lags behind catches up when it is next requested.
+        // An outdated view is updated when it is next requested.
         if (known.version >= first.version - 1) addSteps(log, known, steps);
       }
     },

@@ -1,5 +1,5 @@
-// WorkingState: the state of one running step. It collects writes in order, from one writer at a time, and merges them
-// into the state at the commit.
+// WorkingState: the state of a running step. It collects writes in order, and merges them into the current state at the
+// commit.
 import { changed, topKey, type Delta } from "../core/delta.ts";
 import { createDraft, type Draft } from "../core/draft.ts";
 import { equalJson, escapeKey, type Json } from "../core/json.ts";
@@ -12,11 +12,11 @@ import type { Finished } from "./outcome.ts";
 /** A step's writes, merged into a state. */
 export interface Placed {
   delta: Delta;
-  /** JSON Pointers to replaced values that others had changed. */
+  /** JSON Pointers to replaced values that another writer had changed. */
   overwrote: string[];
-  /** Omitted writes. Each one changes a part of a value that others had changed. */
+  /** Omitted writes. Each changes a part of a value that another writer had changed. */
   refused: Refused[];
-  /** Calls that failed because a write was omitted. All their writes are omitted too. */
+  /** Calls that failed because a write was omitted, with its path. All writes of these calls are omitted too. */
   failed: ReadonlyMap<string, string>;
 }
 
@@ -38,9 +38,9 @@ interface Write {
   base: AgentState;
   after?: AgentState | undefined;
   delta: Delta;
-  /** The changes given as functions. */
+  /** The changes that were made with `update`, as functions. */
   updates: Update[];
-  /** Repeats the whole change. */
+  /** Repeats the whole change on another state. */
   again: Ran | undefined;
 }
 
@@ -92,7 +92,7 @@ export class StepDraft {
 export class WorkingState {
   readonly #base: AgentState;
   #writes: Write[] = [];
-  /** The number of writes in `#state`. */
+  /** The number of writes that `#state` includes. */
   #applied = 0;
   #state: AgentState;
 
@@ -126,7 +126,7 @@ export class WorkingState {
     const base = this.state;
     const finished = ran(base as Json);
     const { outcome, delta = [], updates = [] } = finished;
-    // If a tool needs its writes, its change applies only to the state that it saw.
+    // If a call needs its writes, its change applies only to the state that the tool saw, and is never repeated.
     const again = writer.needs ? undefined : ran;
     if (outcome.ok && (again || delta.length + updates.length > 0)) {
       this.#writes.push({ writer, base, delta, updates, again });
@@ -173,7 +173,7 @@ function placeAll(all: readonly Write[], from: AgentState, isStateWanted = true)
     const merged = write.base === state ? undefined : place(write, state);
     if (merged && merged.refused.length > 0) {
       for (const path of merged.refused) refused.push({ write, path });
-      // All or nothing, because only part of a callback's writes may make no sense.
+      // If one part of a write is refused, the whole write is omitted, because the other parts may make no sense alone.
       writes.push(write);
       continue;
     }
@@ -207,7 +207,7 @@ function place(write: Write, now: AgentState): Merged {
     try {
       applyUpdate(draft.state, update);
     } catch (thrown) {
-      // A call has already happened, so only its write is refused. A step without effects can fail as a whole.
+      // A call has already run, so only its write is refused. A step without calls has had no effect, so it fails.
       if (!writer) throw thrown;
       return { delta: [], overwrote: [], refused: [`/${escapeKey(update.key)}`] };
     }

@@ -1,4 +1,4 @@
-// Copies one log: compares the part that already exists, writes the rest, and reads it back.
+// Copies one log: compares the entries that the target already has, writes the rest, and reads the copy back.
 import type { Heading, Listed, Store } from "../../core/store.ts";
 import { copyLog as copyEntries, readPages } from "../../stores/front/copy-log.ts";
 import { markAfter } from "../../stores/front/mark.ts";
@@ -13,9 +13,9 @@ export interface Fate {
 export interface LogToCopy {
   from: Store;
   to: Store;
-  /** The log is copied up to the version in this row, so that it matches its heading. */
+  /** The log's row in the source's list. The log is copied up to the row's version, so that the two match. */
   row: Listed;
-  /** Resolves when all earlier logs of the list are opened. */
+  /** Resolves when the target has all earlier logs of the list. */
   turn: Promise<void>;
   opened(): void;
 }
@@ -25,13 +25,17 @@ export async function copyLog({ from, to, row, turn, opened }: LogToCopy): Promi
   const there = await endOf(to, session);
   if (there.version > 0) opened();
   if (there.version > upTo) {
-    return { kind: "differs", entries: 0, message: `it is at version ${there.version} there, and at ${upTo} here` };
+    return {
+      kind: "differs",
+      entries: 0,
+      message: `the target has version ${there.version}, and the source only ${upTo}`,
+    };
   }
   const loaded = await from.load(session, upTo);
   if (!loaded) return gone(0);
   const start = await endOf(from, session, there.version);
   if (start.mark !== there.mark) {
-    return { kind: "differs", entries: 0, message: `its first ${there.version} entries are others there` };
+    return { kind: "differs", entries: 0, message: `its first ${there.version} entries are different in the target` };
   }
   if (there.version === upTo) return { kind: "equal", entries: 0 };
   if (there.version === 0) await turn;
@@ -52,23 +56,27 @@ export async function copyLog({ from, to, row, turn, opened }: LogToCopy): Promi
     },
   });
   const entries = version - there.version;
-  if (refused) return { kind: "differs", entries, message: `others write to it there (${refused})` };
+  if (refused) return { kind: "differs", entries, message: `another writer is changing it in the target (${refused})` };
   if (version < upTo) return gone(entries);
   if ((await endOf(to, session)).mark === mark) return { kind: "copied", entries };
-  return { kind: "failed", entries, message: "it did not come out as it went in" };
+  return { kind: "failed", entries, message: "the copy differs from the source" };
 }
 
-const gone = (entries: number): Fate => ({ kind: "changed", entries, message: "it was deleted meanwhile" });
+const gone = (entries: number): Fate => ({
+  kind: "changed",
+  entries,
+  message: "it was deleted from the source during the copy",
+});
 
-/** Returns the heading for a copy without the session's end, which the last entry adds. */
+/** Returns the copy's heading. For an ended session, the field `ended` is added with the last entry. */
 function headingsOf({ environment, opened, parent, ended }: Listed): { heading: Heading; lastHeading?: Heading } {
   const heading: Heading = { environment, opened, ...(parent && { parent }) };
   return ended === undefined ? { heading } : { heading, lastHeading: { ...heading, ended } };
 }
 
 /**
- * Reads all entries. Returns their version and mark. The mark is computed here, because the store's own may be just a
- * time.
+ * Reads a log's entries. Returns the last entry's version and the log's mark. The mark is computed from the entries,
+ * because the store's own mark may be only a timestamp.
  */
 async function endOf(store: Store, session: string, upTo?: number): Promise<{ version: number; mark: string }> {
   let [version, mark] = [0, ""];

@@ -1,0 +1,252 @@
+// createAskModel(): asks a model on behalf of a harness, and commits the request with its answer as one event. Other
+// calls can use the session while the model answers.
+import { HoldfastError } from "../core/errors.ts";
+import type { EventOf } from "../core/event.ts";
+import { modelKey } from "../core/event-key.ts";
+import { copyJson, type Json } from "../core/json.ts";
+import { faultInItems, type Item, type ModelRequest, type ModelResponse } from "../core/model.ts";
+import { isInForce } from "../core/session.ts";
+import type { ModelLimits, ModelTotals } from "../core/model-exchange.ts";
+import type { ModelAnswer, AskModelOptions } from "../core/sessions.ts";
+import { digestOf, ExchangeIndex } from "./exchange-index.ts";
+import { exclusive } from "./exclusive.ts";
+import { assertCallId, undone } from "./find-repeat.ts";
+import { timeNow, type Logs } from "./log.ts";
+import type { OpenLog } from "./open-log.ts";
+
+type ModelCalled = EventOf<"model.called">;
+
+export interface AskModelEngine {
+  logs: Logs;
+  /** Throws if the session has ended or is ending. */
+  assertOpen(log: OpenLog): void;
+  /** Throws if the session is over a limit. */
+  assertWithinLimits(log: OpenLog): void;
+}
+
+/** A running request. */
+interface Asking {
+  log: OpenLog;
+  options: AskModelOptions;
+  input: Item[];
+  fields: { [field: string]: Json };
+  digest: string;
+  episode: number;
+  /** The session's version when the request began. */
+  seen: number;
+}
+
+export function createAskModel({ logs, assertOpen, assertWithinLimits }: AskModelEngine) {
+  const indexes = new WeakMap<OpenLog, ExchangeIndex>();
+  /** For each log: the requests that wait for a model's answer. */
+  const waiting = new WeakMap<OpenLog, Set<Asking>>();
+  /** Requests that failed in this process, by digest, with the session's version. A repeat asks the model again. */
+  const failed = new WeakMap<OpenLog, Map<string, number>>();
+
+  return async function askModel(log: OpenLog, request: ModelRequest, options: AskModelOptions): Promise<ModelAnswer> {
+    const { call, isRepeat = false } = options;
+    assertCallId(call);
+    const { input, ...fields } = copyJson(request, "the request", "drop") as unknown as ModelRequest;
+    const fault = faultInItems(input);
+    if (fault) throw new HoldfastError("invalid_option", `the request's input is invalid: ${fault}`);
+    const digest = digestOf({ input, fields } as unknown as Json);
+    await exclusive(log, undefined, () => logs.refresh(log));
+    const { episode, version: seen } = log.session;
+    const asking: Asking = { log, options, input, fields: fields as Asking["fields"], digest, episode, seen };
+    // A recorded answer is still available after the episode has ended.
+    const recorded = (call !== undefined || isRepeat) && (await recordedAnswer(asking));
+    if (recorded) return recorded;
+    assertReady(asking);
+    const key = call === undefined ? `asked ${episode} ${digest}` : modelKey(episode, call);
+    log.concurrentCalls ??= new Map();
+    const running = log.concurrentCalls.get(key) as Promise<ModelAnswer> | undefined;
+    // A repeat waits for the running request. If that request fails, the repeat asks the model itself.
+    const first = running && (call !== undefined || isRepeat) ? await running.catch(() => undefined) : undefined;
+    if (first) return (await recordedAnswer(asking)) ?? { ...first, repeated: true };
+    const answering = answered(asking);
+    log.concurrentCalls.set(key, answering);
+    try {
+      const found = await answering;
+      failed.get(log)?.delete(digest);
+      return found;
+    } catch (thrown) {
+      const failures = failed.get(log) ?? new Map<string, number>();
+      failed.set(log, failures.set(digest, log.session.version));
+      throw thrown;
+    } finally {
+      if (log.concurrentCalls.get(key) === answering) log.concurrentCalls.delete(key);
+    }
+  };
+
+  function assertReady({ log, episode, options: { limits = {} } }: Asking): void {
+    assertAskable(log, episode);
+    assertWithinLimits(log);
+    const reached = limitReached(log.session.models, limits, waiting.get(log)?.size ?? 0);
+    if (!reached) return;
+    const message = `the episode was stopped: it has used up its limit of ${reached.words}`;
+    throw new HoldfastError("limit_reached", message, { detail: { session: log.id, limit: reached.limit } });
+  }
+
+  /** Throws if the session has ended, or if the expected episode has ended, was verified or was never seeded. */
+  function assertAskable(log: OpenLog, expected: number): void {
+    assertOpen(log);
+    const { episode, verified } = log.session;
+    if (episode === 0) {
+      throw new HoldfastError("session_unseeded", `session ${log.id} must be seeded before a model is asked`);
+    }
+    if (episode !== expected) {
+      throw new HoldfastError("episode_ended", "the session was seeded again before the model's answer was committed");
+    }
+    if (verified >= episode) throw new HoldfastError("episode_over", `episode ${episode} of ${log.id} was verified`);
+  }
+
+  /** Asks the model and commits its answer. */
+  async function answered(asking: Asking): Promise<ModelAnswer> {
+    const { log, options, input, fields } = asking;
+    const ending = new AbortController();
+    const stop = (reason: HoldfastError): void => ending.abort(reason);
+    const others = waiting.get(log) ?? new Set();
+    waiting.set(log, others.add(asking));
+    (log.running ??= new Set()).add(stop);
+    const began = timeNow(log.session);
+    try {
+      const response = await options.respond({ ...fields, input }, ending.signal).catch((thrown: unknown) => {
+        throw ending.signal.aborted ? ending.signal.reason : thrown;
+      });
+      return await committed(asking, checkedAnswer(response), began);
+    } finally {
+      others.delete(asking);
+      log.running.delete(stop);
+    }
+  }
+
+  function committed(asking: Asking, response: ModelResponse, began: number): Promise<ModelAnswer> {
+    const { log, options, input, fields, digest, episode, seen } = asking;
+    const { call, isRepeat = false, model } = options;
+    const { output, usage, model: answeredBy, ...others } = response;
+    let recorded: number | undefined;
+    let items = output;
+    const refresh = (): Promise<void> => logs.refresh(log);
+    return exclusive(log, undefined, async () => {
+      const result = await logs.commit(
+        log,
+        () => assertAskable(log, episode),
+        async (session) => {
+          const index = await caughtUp(log);
+          const repeat = index.repeated(digest);
+          // Another process has committed an answer to the same request in the meantime.
+          if (repeat && repeat.version > seen && (isRepeat || repeat.isRepeat)) {
+            recorded = repeat.version;
+            return undefined;
+          }
+          items = index.withNewCalls(output, session.version + 1);
+          const at = timeNow(session);
+          const event: ModelCalled = {
+            type: "model.called",
+            at,
+            episode,
+            digest,
+            ...index.split(input, fields),
+            output: items,
+            model: answeredBy ?? model,
+          };
+          if (began !== at) event.began = began;
+          if (call !== undefined) event.call = call;
+          if (isRepeat) event.isRepeat = true;
+          if (usage) event.usage = usage;
+          if (Object.keys(others).length > 0) event.response = others as NonNullable<ModelCalled["response"]>;
+          return event;
+        },
+      );
+      if (result === "ok") {
+        const { version, touched: at } = log.session;
+        return { session: log.id, version, at, response: { ...response, output: items }, repeated: false };
+      }
+      const found = recorded === undefined ? await answerWithId(asking, refresh) : await eventAt(log, recorded);
+      if (found?.type === "model.called") return answerIn(log, found);
+      throw new HoldfastError("store_failed", `the store has lost a model's answer on session ${log.id}; ask again`);
+    });
+  }
+
+  /** Returns the exchange with the request's id. Throws if it was a different request, or if a rewind undid it. */
+  async function answerWithId(
+    { log, options: { call = "" }, digest, episode }: Asking,
+    refresh: () => Promise<void>,
+  ): Promise<(ModelCalled & { version: number }) | undefined> {
+    const event = await logs.find(log.id, modelKey(episode, call));
+    if (event?.type !== "model.called") return undefined;
+    if (event.digest !== digest) {
+      throw new HoldfastError("call_conflict", `the call id ${call} was used before, for another request to a model`);
+    }
+    // A rewind may follow an event that is newer than the session in memory, so refresh first.
+    if (event.version > log.session.version) await refresh();
+    if (!isInForce(log.session, event.version)) throw undone(call);
+    return event;
+  }
+
+  /** Returns the recorded answer to a repeated request. */
+  async function recordedAnswer(asking: Asking): Promise<ModelAnswer | undefined> {
+    const { log, options, digest } = asking;
+    if (options.call !== undefined) {
+      const event = await answerWithId(asking, () => exclusive(log, undefined, () => logs.refresh(log)));
+      return event && answerIn(log, event);
+    }
+    const index = await exclusive(log, undefined, () => caughtUp(log));
+    const repeat = index.repeated(digest);
+    // If an equal request failed after this answer, the caller repeats the failed request and needs a new answer.
+    if (!repeat || (failed.get(log)?.get(digest) ?? 0) >= repeat.version) return undefined;
+    const event = await eventAt(log, repeat.version);
+    return event?.type === "model.called" ? answerIn(log, event) : undefined;
+  }
+
+  /** Returns the log's index, after it has read all events up to the version of the session in memory. */
+  async function caughtUp(log: OpenLog): Promise<ExchangeIndex> {
+    let index = indexes.get(log);
+    if (!index) indexes.set(log, (index = new ExchangeIndex()));
+    if (index.version >= log.session.version) return index;
+    for await (const event of logs.events(log.id, index.version)) {
+      if (event.version > log.session.version) break;
+      index.add(event);
+    }
+    return index;
+  }
+
+  async function eventAt(log: OpenLog, version: number) {
+    for await (const event of logs.events(log.id, version - 1)) return event;
+    return undefined;
+  }
+}
+
+function answerIn(
+  log: OpenLog,
+  { version, at, output, usage, response, model }: ModelCalled & { version: number },
+): ModelAnswer {
+  const status = response?.["status"] === "incomplete" ? ("incomplete" as const) : ("completed" as const);
+  const recorded: ModelResponse = { ...response, model, output, status, ...(usage && { usage }) };
+  return { session: log.id, version, at, response: recorded, repeated: true };
+}
+
+/** Returns a copy of a model's answer. The log keeps it forever, so its items must be valid. */
+function checkedAnswer(response: ModelResponse): ModelResponse {
+  const copy = copyJson(response, "the model's answer", "drop") as unknown as ModelResponse;
+  const fault = faultInItems(Object(copy).output);
+  if (!fault) return copy;
+  throw new HoldfastError("model_failed", `the model sent an invalid answer: ${fault}`);
+}
+
+/** Returns the limit that an episode has reached. `running`: the number of requests that wait for a model. */
+export function limitReached(
+  used: ModelTotals = { calls: 0, tokens: 0, since: Date.now() },
+  { calls, tokens, seconds, cost }: ModelLimits,
+  running: number,
+): { limit: string; words: string } | undefined {
+  if (calls !== undefined && used.calls + running >= calls) {
+    return { limit: "steps", words: `${calls} model calls` };
+  }
+  if (tokens !== undefined && used.tokens >= tokens) return { limit: "tokens", words: `${tokens} tokens` };
+  if (seconds !== undefined && Date.now() - used.since >= seconds * 1000) {
+    return { limit: "seconds", words: `${seconds} seconds` };
+  }
+  if (cost !== undefined && (used.cost ?? 0) >= cost) return { limit: "cost", words: `a cost of ${cost}` };
+  return undefined;
+}

@@ -1,0 +1,81 @@
+// conversationsOf(): one user's conversations. For its caller, no other user's conversation exists.
+import { HoldfastError } from "../core/errors.ts";
+import type { Conversations } from "../core/sessions.ts";
+
+/**
+ * Returns an app's conversations, limited to the conversations of one user.
+ *
+ * @example
+ * const own = conversationsOf(sessions, "ann");
+ * await own.info(session); // throws session_not_found if the session belongs to another user
+ */
+export function conversationsOf(sessions: Conversations, user: string): Conversations {
+  const missing = (session: string): HoldfastError =>
+    new HoldfastError("session_not_found", `user ${user} has no session ${session}`, { detail: { session } });
+
+  async function assertOwn(session: string): Promise<void> {
+    if ((await sessions.info(session)).user !== user) throw missing(session);
+  }
+
+  /** Wraps a method, so that it refuses other users' sessions. */
+  function own<Options extends unknown[], Result>(run: (session: string, ...options: Options) => Promise<Result>) {
+    return async (session: string, ...options: Options): Promise<Result> => {
+      await assertOwn(session);
+      return run(session, ...options);
+    };
+  }
+
+  function assertUser(given: string | undefined): void {
+    if (given === undefined || given === user) return;
+    throw new HoldfastError("foreign_user", `this token is for user ${user}, not for user ${given}`);
+  }
+
+  return {
+    app: sessions.app,
+    user,
+    cache: sessions.cache,
+    newSession: () => sessions.newSession(),
+    async open(options = {}) {
+      assertUser(options.user);
+      return sessions.open({ ...options, user });
+    },
+    async info(session) {
+      const info = await sessions.info(session);
+      if (info.user !== user) throw missing(session);
+      return info;
+    },
+    async peek(session) {
+      const info = await sessions.peek(session);
+      return info?.user === user ? info : undefined;
+    },
+    async *list(filter = {}) {
+      assertUser(filter.user);
+      yield* sessions.list({ ...filter, user });
+    },
+    async *events(session, options) {
+      await assertOwn(session);
+      yield* sessions.events(session, options);
+    },
+    async close(session) {
+      return (await sessions.peek(session))?.user === user && sessions.close(session);
+    },
+    state: own((...asked) => sessions.state(...asked)),
+    fork: own((...asked) => sessions.fork(...asked)),
+    rewind: own((...asked) => sessions.rewind(...asked)),
+    replay: own((...asked) => sessions.replay(...asked)),
+    save: own((...asked) => sessions.save(...asked)),
+    update: own((...asked) => sessions.update(...asked)),
+    label: own((...asked) => sessions.label(...asked)),
+    cancel: own((...asked) => sessions.cancel(...asked)),
+    enter: own((...asked) => sessions.enter(...asked)),
+    async restore(saved, session) {
+      assertUser(saved.user);
+      // Sets the user, so that `restore` refuses a log that belongs to another user.
+      return sessions.restore({ ...saved, user }, session);
+    },
+    async expire() {
+      throw new HoldfastError("foreign_user", `ending other users' sessions needs the server's own token`);
+    },
+    stop: (options) => sessions.stop(options),
+  };
+}
