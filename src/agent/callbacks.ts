@@ -10,7 +10,7 @@ export function cancelledRun(signal: AbortSignal | undefined): HoldfastError {
   return new HoldfastError("run_cancelled", "the run was cancelled", { cause: signal?.reason });
 }
 
-// Errors are marked, not wrapped, so that they keep their codes and messages.
+// The function that threw each error. Errors are marked, not wrapped, so that they keep their codes and messages.
 const sources = new WeakMap<object, string>();
 
 /** Names the agent's function that threw an error, as in "beforeModel of agent support". */
@@ -31,7 +31,7 @@ export function marked(thrown: unknown, name: string, agent: string): object {
   return error;
 }
 
-/** Returns the value from the first callback that returns one. `name` is the callbacks' name. */
+/** Runs callbacks in order until one returns a value, and returns that value. `name` is the callbacks' name. */
 export async function firstValue<Args extends unknown[], T>(
   name: keyof Callbacks,
   callbacks: ((...args: Args) => T) | ((...args: Args) => T)[] | undefined,

@@ -16,7 +16,7 @@ export function createChannel<T>() {
         wake();
       });
     },
-    /** Adds a value without waiting. */
+    /** Adds a value without waiting for the reader. */
     drop(value: T): void {
       if (closed) return;
       waiting.push({ value, taken: () => undefined });
@@ -42,7 +42,7 @@ export function createChannel<T>() {
           try {
             if ("value" in next) yield next.value as T;
           } finally {
-            // Runs even if the reader stops here, because the writer must not wait forever.
+            // Runs even if the reader stops at this value, because the writer must not wait forever.
             next.taken();
           }
         } else if (done) return;
@@ -54,7 +54,6 @@ export function createChannel<T>() {
         }
       }
     },
-    /** Ends the reading. */
     close(): void {
       closed = true;
       current();

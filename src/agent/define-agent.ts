@@ -10,30 +10,34 @@ import type {
   ReadonlyAgentContext,
   Toolset,
 } from "../core/agent.ts";
-import { HoldfastError } from "../core/errors.ts";
+import { HoldfastError, messageOf } from "../core/errors.ts";
 import { refuseUnknown } from "../core/suggest.ts";
-import type { Model } from "../core/model.ts";
+import type { Model, ToolSchema } from "../core/model.ts";
 import { replaying, type Replayable, type Replayed } from "../core/sessions.ts";
+import { checkedTools } from "./client-tools.ts";
 import { transferTool } from "./transfer.ts";
 import { replayConversation } from "./replay.ts";
 
 export interface AgentOptions<Tools> {
   /** Letters, digits, `-` and `_`. */
   name: string;
-  /** Read by other agents that can transfer to it. Default: empty. */
+  /** A description for other agents that can transfer to this one. Default: empty. */
   description?: string;
-  /**
-   * Instructs the model. `{key}` is replaced by the value of a state key; `{user:name?}` may be missing. Default: none.
-   */
+  /** Instructs the model. `{key}` becomes the value of that state key. `{key?}` may be missing. Default: none. */
   instruction?: string | ((context: ReadonlyAgentContext) => string | Promise<string>);
   model: Model;
   /** Functions with a schema, created with `tool`, and other agents. Default: none. */
   tools?: Tools;
   /** Tools from environments and servers. Default: none. */
   toolsets?: Toolset[];
+  /**
+   * Tools that the client runs: a program, or a person. A turn that calls one waits for the client's results. Default:
+   * none. An agent used as a tool cannot have any.
+   */
+  clientTools?: ToolSchema[];
   /** Agents that it can transfer the conversation to. Default: none. */
   agents?: Agent[];
-  /** Functions around its steps. Default: none. */
+  /** Functions that run before and after the agent's steps. Default: none. */
   callbacks?: Callbacks;
   /** The state key that stores its last text. Default: the text is not stored. */
   outputKey?: string;
@@ -74,37 +78,53 @@ export function defineAgent<Tools extends Record<string, AgentTool | Agent> = Re
   if (typeof (model as Model | undefined)?.respond !== "function") {
     throw wrong(`the agent ${name} needs a model, such as scriptedModel(["Hello!"])`);
   }
-  const { callbacks = {}, outputKey, limits = {} } = options;
-  const known = { name, description, instruction, model, tools, toolsets, agents, callbacks, outputKey, limits };
-  refuseUnknown(`the agent ${name}`, options, known, wrong);
+  const { callbacks = {}, outputKey, limits = {}, clientTools = [] } = options;
+  const known = { name, description, instruction, model, tools, toolsets, clientTools, agents, callbacks, outputKey };
+  refuseUnknown(`the agent ${name}`, options, { ...known, limits }, wrong);
   refuseUnknown(`\`callbacks\` of ${name}`, callbacks, knownCallbacks, wrong);
   refuseUnknown(`\`limits\` of ${name}`, limits, knownLimits, wrong);
   for (const [limit, value] of Object.entries(limits)) {
-    if (value !== undefined && !(value > 0)) throw wrong(`the limit \`${limit}\` of ${name} must be a number above 0`);
+    if (value !== undefined && !(value > 0))
+      throw wrong(`the limit \`${limit}\` of ${name} must be a number greater than 0`);
   }
   const definitions = new Map<string, ToolDefinition | Agent>();
-  for (const [toolName, made] of Object.entries(tools)) {
+  for (const [toolName, given] of Object.entries(tools)) {
     if (!/^[A-Za-z_][A-Za-z0-9_-]{0,63}$/.test(toolName) || toolName === transferTool) {
-      throw wrong(`the tool name "${toolName}" of ${name} is reserved, or not 1 to 64 letters, digits, "-" and "_"`);
+      throw wrong(
+        `${name} has an invalid tool name "${toolName}": it is reserved, or is not 1 to 64 letters, digits, "-" and "_"`,
+      );
     }
-    const definition = isAgent(made) ? made : findDefinition(made);
-    if (!definition) throw wrong(`the tool "${toolName}" of ${name} is neither made with tool({ … }) nor an agent`);
+    const definition = isAgent(given) ? given : findDefinition(given);
+    if (!definition) throw wrong(`the tool "${toolName}" of ${name} must be an agent, or be created with tool({ … })`);
+    if (isAgent(given) && hasClientTools(given)) {
+      throw wrong(
+        `the tool "${toolName}" of ${name} is an agent with \`clientTools\`; an agent used as a tool cannot wait`,
+      );
+    }
     definitions.set(toolName, definition);
   }
   return {
+    ...known,
     kind: "model",
-    name,
-    description,
-    instruction,
-    model,
-    tools: definitions,
-    toolsets,
-    agents,
-    callbacks,
-    outputKey,
     limits,
+    tools: definitions,
+    clientTools: ownClientTools(name, clientTools, definitions),
     [replaying]: replay,
   };
+}
+
+const hasClientTools = (agent: Agent): boolean =>
+  (agent.kind === "model" && agent.clientTools.length > 0) || agent.agents.some(hasClientTools);
+
+function ownClientTools(name: string, given: ToolSchema[], tools: ReadonlyMap<string, unknown>): ToolSchema[] {
+  try {
+    const checked = checkedTools(given);
+    const twice = checked.find((tool) => tools.has(tool.name) || tool.name === transferTool);
+    if (!twice) return checked;
+    throw wrong(`\`clientTools\` has a tool ${twice.name}, and so has \`tools\``);
+  } catch (thrown) {
+    throw wrong(`the agent ${name} is wrong: ${messageOf(thrown)}`);
+  }
 }
 
 export interface CompositionOptions {
@@ -115,7 +135,7 @@ export interface CompositionOptions {
 }
 
 /**
- * Runs agents one after another, until one of their tools escalates. Each sees the answers from the agents before it.
+ * Runs agents one after another, until a tool escalates. Each agent sees the answers of the agents before it.
  *
  * @example
  * const report = sequence({ name: "report", agents: [researcher, writer] });
@@ -129,13 +149,14 @@ export const sequence = (options: CompositionOptions): Composition => composed("
  * const draft = loop({ name: "draft", agents: [writer, critic], times: 3 });
  */
 export function loop({ times, ...options }: CompositionOptions & { times: number }): Composition {
-  if (!Number.isInteger(times) || times < 1) throw wrong(`\`times\` of ${options.name} must be a whole number above 0`);
+  if (!Number.isInteger(times) || times < 1)
+    throw wrong(`\`times\` of ${options.name} must be a positive whole number`);
   return composed("loop", options, times);
 }
 
 /**
- * Runs agents in parallel. They do not see each other's answers; an agent that follows them sees all answers. If they
- * write the same key, the writes are merged, or refused with both writers named.
+ * Runs agents in parallel. They do not see each other's answers; an agent that follows them sees all answers. If two
+ * agents write the same key, the writes are merged, or refused with an error that names both agents.
  *
  * @example
  * const opinions = parallel({ name: "opinions", agents: [optimist, pessimist] });
@@ -151,7 +172,7 @@ function composed(kind: Composition["kind"], options: CompositionOptions, times 
   return { kind, name, description, agents, callbacks, times, [replaying]: replay };
 }
 
-/** A method, so that a copy of the agent with a different model replays with that model. */
+/** Replays a conversation. Uses `this`, so that a copy of the agent with another model replays with that model. */
 function replay(this: Agent, ...given: Parameters<Replayable[typeof replaying]>): Promise<Replayed> {
   return replayConversation(this, ...given);
 }
@@ -162,7 +183,7 @@ export function isAgent(made: unknown): made is Agent {
 
 function assertName(name: unknown): void {
   if (typeof name === "string" && /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/.test(name) && name !== "user") return;
-  throw wrong(`the name "${String(name)}" is not 1 to 64 letters, digits, "-" and "_", or it is "user"`);
+  throw wrong(`invalid name "${String(name)}": use 1 to 64 letters, digits, "-" and "_"; "user" is reserved`);
 }
 
 function wrong(message: string): HoldfastError {

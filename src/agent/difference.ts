@@ -15,7 +15,7 @@ export interface Difference {
   message: string;
 }
 
-/** Not compared: times, ids of a run, usage from a model's server, log lines, and effects of concurrent writers. */
+/** Event fields that are not compared: times, run ids, token usage, log lines, and effects of concurrent writers. */
 const notCompared = new Set([
   "at",
   "version",
@@ -50,7 +50,7 @@ function comparable(field: string, value: unknown): unknown {
   if (field === "model") return true;
   const { code, message } = Object(value) as { code?: unknown; message?: unknown };
   if (field !== "error" || code !== "callback_failed" || typeof message !== "string") return value;
-  // Older versions named only the step: "a callback failed (model): no" was "beforeModel of agent a failed: no".
+  // Removes the prefix. Older versions wrote "a callback failed (model):", newer ones "beforeModel of agent a failed:".
   return {
     code,
     message: message.replace(/^(?:a callback failed \(\w+\)|\S+ of agent \S+ failed|the step \w+ failed): /, ""),
@@ -73,7 +73,7 @@ function withoutHandles(state: Json): Json {
 
 /** Describes the first difference between two events for a message. */
 export function inWords({ pointer, values: [expected, actual] }: NonNullable<ReturnType<typeof firstDifference>>) {
-  return `${pointer} was ${showJson(expected, 300)}, and is ${showJson(actual, 300)}`;
+  return `${pointer} was ${showJson(expected, 300)} in the recording and is now ${showJson(actual, 300)}`;
 }
 
 /** Names an event in a message. */

@@ -1,4 +1,4 @@
-// environmentTools(): gives an agent the tools of an environment in the same process. Each conversation plays one
+// environmentTools(): gives an agent the tools of an environment in the same process. Each conversation runs one
 // episode.
 import type { AgentContext, Toolset } from "../core/agent.ts";
 import { HoldfastError, unlessCoded } from "../core/errors.ts";
@@ -8,7 +8,7 @@ import { derivedId, whenDecided } from "./episodes.ts";
 import { toolSchema } from "./list-tools.ts";
 
 export interface EnvironmentToolsOptions {
-  /** Returns the episode's task, at the first call. Default: the agent's state key `task`. */
+  /** Returns the episode's task. Called at the conversation's first call. Default: the state key `task`. */
   task?: (context: AgentContext) => unknown;
 }
 
@@ -45,7 +45,7 @@ export function environmentTools(sessions: Sessions, options: EnvironmentToolsOp
       opening.set(id, opened);
     }
     await opened;
-    // Uses an update, because all calls in one answer set this key.
+    // Uses `update`, because concurrent calls of one answer all set this key.
     context.update(key, () => id);
     return id;
   }
@@ -65,7 +65,7 @@ export function environmentTools(sessions: Sessions, options: EnvironmentToolsOp
       const answer = await whenDecided(signal, () => sessions.call(session, tool, input, { call: once, signal }));
       if (answer.ok) return answer.output as Json;
       const { code, message, detail } = answer.error;
-      // The episode's log has the stack trace.
+      // Omits the stack trace, because the episode's log has it.
       const { stack: _, ...cause } = answer.thrown ?? {};
       throw new HoldfastError(code, message, { detail: { ...Object(detail) }, ...(answer.thrown && { cause }) });
     },

@@ -1,4 +1,4 @@
-// Shared by toolsets that play an episode elsewhere: its state key, derived ids, and waiting for a decision.
+// Code that toolsets for episodes share: the state key of the episode, derived ids, and waiting for a call's outcome.
 import { hash } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { isHoldfastError } from "../core/errors.ts";
@@ -10,15 +10,12 @@ export function isHandle(key: string): boolean {
   return prefixes.some((prefix) => key.startsWith(prefix));
 }
 
-/** Derives an id from others. It cannot be guessed without them. */
+/** Derives an id from other strings. It cannot be guessed without them. */
 export function derivedId(...parts: string[]): string {
   return hash("sha256", JSON.stringify(parts), "base64url").slice(0, 32);
 }
 
-/**
- * Repeats a call while it is in progress. If an external call was running at a crash, it counts as running until its
- * timeout.
- */
+/** Repeats a call until its outcome is known. After a crash, an external call counts as running until its timeout. */
 export async function whenDecided<T>(signal: AbortSignal, call: () => Promise<T>): Promise<T> {
   for (;;) {
     try {

@@ -1,5 +1,5 @@
-// createInvocation(): one user turn, run to its end. It gives steps their state, commits their results, and finds the
-// steps that an interrupted run has already committed.
+// createInvocation(): one user turn. It provides the state for each step, commits the results, and finds the steps that
+// an interrupted run has already committed.
 import type { AgentContext, ReadonlyAgentContext } from "../core/agent.ts";
 import type { ChangedBy, Entered, NewAgentEvent, StepChange } from "../core/agent-sessions.ts";
 import { splitDelta, type AgentState } from "../core/shared-state.ts";
@@ -8,7 +8,7 @@ import { readOnly } from "../core/draft.ts";
 import { HoldfastError, isHoldfastError, isRefusal, messageOf } from "../core/errors.ts";
 import type { AgentEvent, EventOf, NumberedEvent } from "../core/event.ts";
 import type { Json } from "../core/json.ts";
-import type { Piece } from "../core/model.ts";
+import { isFunctionCall, type Piece } from "../core/model.ts";
 import { WorkingState, type Placed, type StepDraft } from "../session/working-state.ts";
 import { thrownIn } from "../session/thrown.ts";
 import { cancelledRun, sourceOf, sourceThrown } from "./callbacks.ts";
@@ -28,7 +28,7 @@ export type RunEvent = (AgentEvent & { version: number }) | PartialEvent;
 
 export interface InvocationOptions {
   id: string;
-  /** Whether an earlier run started it. */
+  /** Whether an earlier run started the invocation. */
   isContinued: boolean;
   entered: Entered;
   family: Family;
@@ -45,17 +45,19 @@ export interface InvocationOptions {
 export type Invocation = ReturnType<typeof createInvocation>;
 
 /** The event types that mark finished steps, which are not repeated. */
-type Recorded = Exclude<AgentEvent["type"], "invocation.began" | "agent.failed">;
+type Recorded = Exclude<AgentEvent["type"], "invocation.began" | "client.answered" | "agent.failed">;
 
 export function createInvocation(options: InvocationOptions) {
   const { id, entered, family, signal, isStreaming, world, put, drop, taken } = options;
   let temporary: AgentState = {};
   let commits = 0;
   let merged: { of: AgentState; with: AgentState; state: AgentState } | undefined;
+  const callIds = new Set(options.isContinued ? entered.steps.flatMap(callIdsIn) : []);
   const recorded = options.isContinued ? recordedSteps(entered.steps) : new Map<string, NumberedEvent[]>();
 
-  /** Returns a state with temporary keys. It is the same object until one of those keys changes. */
+  /** Returns a stored state with the `temp:` keys added. The result is the same object until one of the two changes. */
   function withTemporary(stored: AgentState): AgentState {
+    if (Object.keys(temporary).length === 0) return stored;
     if (merged?.of !== stored || merged.with !== temporary) {
       merged = { of: stored, with: temporary, state: { ...stored, ...temporary } };
     }
@@ -113,6 +115,8 @@ export function createInvocation(options: InvocationOptions) {
     world,
     taken,
     state,
+    /** The ids of all calls in the turn. Agents that run in parallel share them, so that no id is used twice. */
+    callIds,
     /** Returns the state that collects a step's writes. */
     working: (): WorkingState => new WorkingState(state()),
     commit,
@@ -153,7 +157,7 @@ export function createInvocation(options: InvocationOptions) {
     /** Commits a step's failure. Throws the error that ends the run. */
     async fail(place: Place, step: EventOf<"agent.failed">["step"], thrown: unknown): Promise<never> {
       if (signal.aborted) throw cancelledRun(signal);
-      // Either nothing more can be committed, or everything already was.
+      // `Failed` means that the failure is already committed. After a commit error, nothing more can be committed.
       if (thrown instanceof Failed || isOfCommit(thrown)) throw thrown;
       const error = toError(thrown, step);
       const { code, message } = error;
@@ -172,7 +176,7 @@ export function createInvocation(options: InvocationOptions) {
 
 const nothingPlaced: Placed = { delta: [], overwrote: [], refused: [], failed: new Map() };
 
-/** Creates the refusal for a write to a value that others changed too. */
+/** Creates the error for a write to a value that another writer also changed. */
 export type Conflict = (path: string) => HoldfastError;
 
 function conflictAt(
@@ -211,7 +215,7 @@ export function placed({ agent, path, branch }: Place, invocation: string) {
   return { invocation, agent, path, ...(branch !== undefined && { branch }) };
 }
 
-// Marked, because their codes are not unique: tools and callbacks may use their own sessions and stores.
+// Commit errors are marked, because tools and callbacks that use other sessions and stores can throw the same codes.
 const ofCommit = new WeakSet<object>();
 
 /** Returns whether a step failed because the conversation could not be written. */
@@ -242,12 +246,16 @@ function failCommit(thrown: unknown): never {
   throw thrown;
 }
 
-/** A callback threw any other error. Only tools can refuse. */
+/** Returns an error with a code. Any other error, or a refusal, is a callback's failure: only tools can refuse. */
 function toError(thrown: unknown, step: string): HoldfastError {
   if (isHoldfastError(thrown) && !isRefusal(thrown)) return thrown;
   const callback = sourceOf(thrown) ?? `the step ${step}`;
   const message = `${callback} failed: ${messageOf(thrown)}`;
   return new HoldfastError("callback_failed", message, { cause: thrown, detail: { callback } });
+}
+
+function callIdsIn(event: NumberedEvent): string[] {
+  return event.type === "model.answered" ? event.items.filter(isFunctionCall).map(({ call_id }) => call_id) : [];
 }
 
 /** Groups the steps of an invocation by path, in order. */

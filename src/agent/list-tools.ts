@@ -4,13 +4,11 @@ import type { ToolDefinition } from "../core/environment.ts";
 import type { ToolSchema } from "../core/model.ts";
 import { toJsonSchema } from "../core/schema.ts";
 
-/** Returns the schema of a tool. */
 export function toolSchema(name: string, { description, input }: ToolDefinition): ToolSchema {
   const parameters = { type: "object", properties: {}, ...toJsonSchema(input) };
   return { type: "function", name, description, parameters };
 }
 
-/** Returns the schemas of an agent's own tools. */
 export function ownTools(agent: Agent): ToolSchema[] {
   const tools = agent.kind === "model" ? [...agent.tools] : [];
   return tools.map(([name, made]) => ("run" in made ? toolSchema(name, made) : agentSchema(name, made)));

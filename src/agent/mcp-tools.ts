@@ -24,13 +24,13 @@ export type McpToolsOptions = AnyMcpOptions &
   (
     | {
         url: string;
-        /** Headers to send with every request, such as the headers in a session's `mcp`. */
+        /** Headers to send with every request, such as the headers in the `mcp` field that `seed_session` returns. */
         headers?: { [name: string]: string } | undefined;
       }
     | {
         command: string;
         args?: readonly string[] | undefined;
-        /** Environment variables beside those of the user and the system, such as `PATH`. It does not get the others. */
+        /** Environment variables for the server, in addition to those of the user and the system, such as `PATH`. */
         env?: { [name: string]: string } | undefined;
         cwd?: string | undefined;
       }
@@ -43,18 +43,18 @@ export interface McpTools extends Toolset {
 }
 
 const defaultTimeout = 600_000;
-/** Milliseconds allowed to greet a server or to list its tools. */
+/** Milliseconds allowed to initialize a connection, or to list the tools. */
 const quick = 60_000;
-/** Maximum number of sessions kept in memory until they are stored in their conversation's state. */
+/** Maximum number of MCP sessions kept in memory until they are stored in their conversation's state. */
 const mostGreetings = 10_000;
 /** Maximum number of pages in a list of tools. */
 const mostPages = 100;
 
 /**
- * Returns the tools of an MCP server of either era. Over HTTP, each conversation has its own session on the server, and so
- * has a fork. The session's id is stored in the agent's state under `mcp:` and a digest of the URL, so that it continues
- * after a crash. A server that has forgotten the session is greeted again. A child process is shared by all
- * conversations, and is restarted after it exits.
+ * Returns the tools of an MCP server, whether it uses the older or the stateless protocol. Over HTTP, each
+ * conversation, and each fork, has its own session on the server. The session's id is stored in the agent's state under
+ * `mcp:` and a digest of the URL, so that the session continues after a crash. If the server has lost the session, a
+ * new one is initialized. A child process is shared by all conversations, and is restarted after it exits.
  *
  * @example
  * const agent = defineAgent({ name: "player", model, toolsets: [mcpTools({ url: "http://localhost:8080/mcp" })] });
@@ -69,7 +69,7 @@ export function mcpTools(options: McpToolsOptions): McpTools {
   const server = isHttp ? createHttpServer(options.url, options.headers ?? {}) : createProcessServer(options);
   // A URL can hold secrets, so the key has only its digest.
   const key = isHttp ? `mcp:${derivedId(options.url)}` : "";
-  /** Greetings that are not in a conversation's state yet, by conversation. A child process has only one. */
+  /** Initialized sessions that are not in a conversation's state yet, by conversation. A child process has only one. */
   const greetings = new Map<string, Promise<Greeting>>();
 
   function greet(place: string, signal: AbortSignal): Promise<Greeting> {
@@ -84,21 +84,25 @@ export function mcpTools(options: McpToolsOptions): McpTools {
   }
 
   /**
-   * Sends a request. If the server has forgotten its client, greets it again and repeats the request, which it has not
-   * processed.
+   * Sends a request. If the server has lost the session, initializes a new one and sends the request again, because the
+   * server has not processed it.
    */
   async function ask(place: string, stored: Greeting | undefined, call: RpcCall & { signal: AbortSignal }) {
     let greeting = stored ?? (await greet(place, call.signal));
     let reply = await server.request(greeting, call);
     if (!reply) {
-      // A different call may already have greeted it again.
+      // Another call may already have initialized a new session.
       const known = await greetings.get(place)?.catch(() => undefined);
       const isStale = known === greeting || (known?.session !== undefined && known.session === greeting.session);
       if (isStale) greetings.delete(place);
       greeting = await greet(place, call.signal);
       reply = await server.request(greeting, call);
     }
-    if (!reply) throw new HoldfastError("server_failed", `the MCP server ${server.name} does not keep its session`);
+    if (!reply)
+      throw new HoldfastError(
+        "server_failed",
+        `the MCP server ${server.name} does not recognise a session that it has just opened`,
+      );
     return { result: resultOf(server.name, reply), greeting };
   }
 
@@ -135,12 +139,12 @@ export function mcpTools(options: McpToolsOptions): McpTools {
     close: () => server.close(),
   };
 
-  /** Stores the session in the conversation. Uses an update, because all calls in one answer set it. */
+  /** Stores the MCP session in the agent's state. Uses `update`, because concurrent calls all set the same key. */
   function remember(context: AgentContext, greeting: Greeting): void {
     context.update(key, () => ({ ...greeting, conversation: context.session }));
   }
 
-  /** Reads the session from the conversation. A fork copies the state, but must not share the session of its parent. */
+  /** Reads the MCP session from the agent's state. A fork copies the state, but must not use its parent's session. */
   function storedGreeting(context: AgentContext): Greeting | undefined {
     const { conversation, ...greeting } = Object(context.state[key]) as Greeting & { conversation?: string };
     return conversation === context.session ? greeting : undefined;
@@ -165,7 +169,7 @@ function toSchema(tool: { name: string; description?: unknown; inputSchema?: unk
   };
 }
 
-/** Returns a call's output: structured content, one text, or all contents. If the call failed, throws its text. */
+/** Returns a call's output: its structured content, its text, or all its parts. A failed call throws its text. */
 function toOutput({ content, structuredContent, isError }: { [key: string]: unknown }): Json {
   const parts = Array.isArray(content) ? (content as { type?: unknown; text?: unknown }[]) : [];
   const isText = parts.every(({ type, text }) => type === "text" && typeof text === "string");

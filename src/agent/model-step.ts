@@ -13,7 +13,7 @@ import {
   type ToolSchema,
 } from "../core/model.ts";
 import { cancelledRun, firstValue, marked, orAborted, toResponse } from "./callbacks.ts";
-import { itemsFor } from "./sight.ts";
+import { clientCallIds, itemsFor } from "./sight.ts";
 import { placed, type Invocation } from "./invocation.ts";
 import type { Place } from "./world.ts";
 import type { AgentState } from "../core/shared-state.ts";
@@ -47,6 +47,8 @@ export async function askModel(
     // A model that ignores the signal may answer after the run was cancelled.
     if (signal.aborted) throw cancelledRun(signal);
     const { output, usage, ...rest } = copyJson(response, "the model's answer", "drop") as unknown as ModelResponse;
+    // Adds the ids again, because callbacks may have changed the calls.
+    for (const { call_id } of output.filter(isFunctionCall)) invocation.callIds.add(call_id);
     const text = answerText(output);
     if (outputKey !== undefined && text !== "" && !output.some(isFunctionCall)) draft.state[outputKey] = text;
     working.keep(draft);
@@ -104,7 +106,7 @@ async function askWithCallbacks(
     return after === undefined ? asked : toResponse(after, "afterModel");
   });
   const isSame = equalJson(before, copyJson(answer.response, "the model's answer", "drop"));
-  // A failure is replayed from its own recorded event.
+  // A replay needs the answer before `afterModel`. After a failure, it repeats the failure instead.
   if (!isSame && !answer.failure) answer.raw = before as { [field: string]: Json };
   return answer;
 }
@@ -120,7 +122,7 @@ async function buildRequest(
     typeof instruction === "string"
       ? fillInstruction(instruction, invocation.state())
       : await askInstruction(instruction, invocation.readonlyContext(place));
-  // A copy: a callback may change this request without affecting the next one.
+  // The request is a copy, so that a callback can change it without affecting the next request.
   const own = agent.callbacks.beforeModel === undefined ? [...tools] : structuredClone(tools);
   const { agent: name, branch, alone } = place;
   const input = await itemsFor(invocation.entered, { agent: name, branch, alone });
@@ -149,35 +151,33 @@ async function askOnce(
     ? (piece: Parameters<Invocation["piece"]>[1]) => invocation.piece(place, piece)
     : undefined;
   const response = await orAborted(signal, model.respond(request, { signal, onPiece }));
-  // The reader sees the complete answer before the callbacks do.
+  // Waits until the reader has received all pieces of the answer, before callbacks run.
   await invocation.taken();
-  const output = withCallIds((response as Partial<ModelResponse> | undefined)?.output, callIdsIn(invocation));
+  const earlier = await clientCallIds(invocation.entered, place);
+  const output = withCallIds((response as Partial<ModelResponse> | undefined)?.output, invocation.callIds, earlier);
   const fault = faultInItems(output);
   if (fault) throw new HoldfastError("model_failed", `the answer of ${model.name} cannot be read: ${fault}`);
   return { ...response, output: output as Item[] };
 }
 
-/** Returns the ids of this invocation's calls. */
-function callIdsIn({ entered: { steps } }: Invocation): Set<string> {
-  const answers = steps.filter((event) => event.type === "model.answered");
-  return new Set(answers.flatMap(({ items }) => items.filter(isFunctionCall).map(({ call_id }) => call_id)));
-}
-
-/** Gives every call a unique id. Some servers send no ids or repeat them, which would mix up results. */
-function withCallIds(output: unknown, used: Set<string>): unknown {
+/**
+ * Gives every call an id that is unique in its turn. Some servers send no ids or repeat them, which would mix up
+ * results. A client may send a result late, so ids of `earlier` turns' calls for clients are not used again either.
+ */
+function withCallIds(output: unknown, used: Set<string>, earlier: ReadonlySet<string>): unknown {
   if (!Array.isArray(output)) return output;
   return output.map((item: unknown) => {
     if ((item as Item | null)?.type !== "function_call") return item;
     const { call_id: given } = item as { call_id?: unknown };
     const wanted = typeof given === "string" && given !== "" ? given : "call";
     let call_id = wanted;
-    for (let more = 2; used.has(call_id); more++) call_id = `${wanted}_${more}`;
+    for (let more = 2; used.has(call_id) || earlier.has(call_id); more++) call_id = `${wanted}_${more}`;
     used.add(call_id);
     return call_id === given ? item : { ...(item as object), call_id };
   });
 }
 
-/** `{key}`, `{user:key}`, `{key?}`. Other braces, such as braces in JSON, are left as they are. */
+/** Matches `{key}`, `{user:key}` and `{key?}`. Other braces, such as braces in JSON, are left unchanged. */
 const reference = /\{((?:user:|app:|temp:)?[A-Za-z_][A-Za-z0-9_]*)(\?)?\}/g;
 
 /** Returns the instruction with values from the state filled in. A missing key is an error, unless it ends with "?". */

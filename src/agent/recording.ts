@@ -20,13 +20,13 @@ export interface RecordingOptions {
   /** The session's random seed, and the times of its events. */
   seed: number;
   at(version: number): number;
-  /** Replaces this run's ids in a text with the recorded ones. */
+  /** Replaces this run's ids in a string with the recorded ids. */
   withRecordedIds(text: string): string;
 }
 
 export type Recording = ReturnType<typeof createRecording>;
 
-/** Outcomes that depend on time and circumstances rather than code. They are taken from the recording. */
+/** Errors that depend on timing or on a crash, not only on the code. They are taken from the recording. */
 const fromOutside = new Set<string>(["tool_timeout", "outcome_unknown"]);
 
 /** Milliseconds that an event from parallel agents waits for an event that was recorded before it. */
@@ -50,7 +50,7 @@ export function createRecording({ events: all, agent, seed, at, withRecordedIds 
     return head !== undefined && failed.has(readPath(head) ?? "");
   };
 
-  /** Returns the next event of a path. */
+  /** Returns the next recorded event of a path. */
   const upcoming = (path: string | undefined): RecordedEvent | undefined =>
     events.slice(next).find((event) => readPath(event) === path);
 
@@ -78,22 +78,23 @@ export function createRecording({ events: all, agent, seed, at, withRecordedIds 
       const head = events[next];
       if (!head) {
         if (isCut) throw over();
-        throw differAt(undefined, event, `${named(event)} comes after the end of the invocation`);
+        throw differAt(undefined, event, `${named(event)} was not recorded: the recording ends before it`);
       }
       if (readPath(head) === readPath(event)) return;
       if (isNextElsewhere()) {
-        // Parallel agents were interrupted here.
+        // The recorded run ended while parallel agents were running: a later run wrote the next event.
         isStopped = true;
         wake();
         throw over();
       }
       const mayCome = isCut || upcoming(readPath(event)) !== undefined;
       if (!mayCome || !areSideBySide(head, event) || !("agent" in head && known.has(head.agent))) {
-        throw differAt(head, event, `was ${named(head)}, and is ${named(event)}`);
+        throw differAt(head, event, `the recording has ${named(head)}, but the replay has ${named(event)}`);
       }
       const before = next;
       const timer = setTimeout(() => {
-        if (next === before) differAt(head, undefined, `was ${named(head)}, which does not come`);
+        if (next === before)
+          differAt(head, undefined, `the recording has ${named(head)}, but the replay does not produce it`);
       }, sideBySideTimeout);
       await new Promise<void>((resolve) => waiting.push(resolve));
       clearTimeout(timer);
@@ -110,7 +111,7 @@ export function createRecording({ events: all, agent, seed, at, withRecordedIds 
         version,
         expected: comparableFields(head),
         actual: shape,
-        message: `event ${version}: was ${named(head)}, and is ${named(event)}`,
+        message: `event ${version}: the recording has ${named(head)}, but the replay has ${named(event)}`,
       });
     }
     const found = firstDifference(comparableFields(head), shape) ?? differentChange(head, delta, state);
@@ -119,7 +120,7 @@ export function createRecording({ events: all, agent, seed, at, withRecordedIds 
     throw differ({ version, expected, actual, message: `event ${version} (${named(head)}): ${inWords(found)}` });
   }
 
-  /** Compares changes to the state. Two deltas may lead to the same state. */
+  /** Compares two changes of the state. Different deltas are equal if they lead to the same state. */
   function differentChange(head: RecordedEvent, delta: Delta, state: AgentState) {
     const recorded = comparableDelta([...(head.delta ?? []), ...(head.shared ?? [])]);
     const { session: own, user, app } = splitDelta(JSON.parse(withRecordedIds(JSON.stringify(delta))) as Delta);
@@ -133,7 +134,7 @@ export function createRecording({ events: all, agent, seed, at, withRecordedIds 
     return firstDifference({ delta: recorded as Json }, { delta: now as Json });
   }
 
-  /** Stores the lease events that come next, so that versions stay as recorded. Random numbers depend on versions. */
+  /** Commits the lease events that come next, so that versions stay as recorded. Random numbers depend on versions. */
   function repeatLeases(entered: Entered): void {
     const upTo = events[next]?.version ?? Infinity;
     while (leases[0] && leases[0].version < upTo) {
@@ -159,7 +160,7 @@ export function createRecording({ events: all, agent, seed, at, withRecordedIds 
     }
     if (!isExternal) return undefined;
     if (found?.type === "agent.failed" && found.step === "tools") throw toError(found);
-    // The run was interrupted before there were results, so they are never compared.
+    // The run was interrupted before there were results, so this result is never compared.
     if (!found && isCut) return { output: null };
     throw over();
   }
@@ -177,8 +178,8 @@ export function createRecording({ events: all, agent, seed, at, withRecordedIds 
       }
       if (found?.type === "agent.failed" && found.step === "model") throw toError(found);
       if (!found && isCut) throw over();
-      const was = found ? `was ${named(found)}` : "there is none";
-      throw differAt(found ?? events[next], undefined, `${was}, and the model of ${place.agent} is asked once more`);
+      const was = found ? `the recording has ${named(found)}` : "the recording ends here";
+      throw differAt(found ?? events[next], undefined, `${was}, but the agent ${place.agent} calls its model again`);
     },
     async amend({ path }, asked, live) {
       const found = upcoming(path);
@@ -196,7 +197,7 @@ export function createRecording({ events: all, agent, seed, at, withRecordedIds 
     },
     effects({ path }, results, made) {
       if (!results.some(({ isTaken }) => isTaken)) return made;
-      // The log does not contain temporary keys.
+      // Keeps the new changes of `temp:` keys, because the log does not contain them.
       const { temp } = splitDelta(made.delta);
       const found = upcoming(path);
       if (found?.type !== "tools.answered") return { delta: temp };
@@ -223,7 +224,7 @@ export function createRecording({ events: all, agent, seed, at, withRecordedIds 
       failed = new Set();
       isStopped = false;
     },
-    /** Whether the run ended at this point and was continued later. */
+    /** Whether the recorded run stopped before the next event, and a later run continued it. */
     get isStopped() {
       return isStopped || isNextElsewhere();
     },
@@ -233,6 +234,10 @@ export function createRecording({ events: all, agent, seed, at, withRecordedIds 
     },
     get isDone() {
       return next >= events.length;
+    },
+    /** The next event to replay. */
+    get head() {
+      return events[next];
     },
     /** Returns a session that commits only recorded events. */
     guard(entered: Entered): Entered {
@@ -255,13 +260,13 @@ export function createRecording({ events: all, agent, seed, at, withRecordedIds 
     /** Reports that a recorded event was not produced again. */
     ended(why: string): Difference {
       const head = events[next] as RecordedEvent;
-      differAt(head, undefined, `was ${named(head)}, and ${why}`);
+      differAt(head, undefined, `the recording has ${named(head)}, but ${why}`);
       return difference as Difference;
     },
   };
 }
 
-/** Ends a run at any step, because a run that has lost its turn does not continue. */
+/** Creates an error that ends a run at any step: a run that has lost its turn does not continue. */
 const over = (): HoldfastError => new HoldfastError("turn_lost", "the replay ends here");
 
 const toError = ({ error }: EventOf<"agent.failed">): HoldfastError => new HoldfastError(error.code, error.message);

@@ -1,5 +1,5 @@
-// Replays conversations: runs a saved one again with its recorded model answers, and names the first event that
-// differs.
+// Replays conversations: runs a saved conversation again with its recorded model answers, and reports the first event
+// that differs.
 import type { Agent } from "../core/agent.ts";
 import type { Entered } from "../core/agent-sessions.ts";
 import type { Conversations, Replayed, SavedConversation } from "../core/sessions.ts";
@@ -8,9 +8,10 @@ import { applyDelta, changed, type Delta } from "../core/delta.ts";
 import { invalidOption, isHoldfastError, messageOf } from "../core/errors.ts";
 import type { Event, EventOf, NumberedEvent } from "../core/event.ts";
 import { copyJson, firstDifference, unescapeKey, type Json } from "../core/json.ts";
+import type { FunctionCallOutput } from "../core/model.ts";
 import { comparableDelta, inWords, named, type Difference } from "./difference.ts";
 import { createRecording, type RecordedEvent, type Recording } from "./recording.ts";
-import { runWith } from "./run.ts";
+import { runWith, type RunOptions } from "./run.ts";
 
 /** Replays a saved conversation with its agent. The engine's `replay` calls it. */
 export async function replayConversation(
@@ -32,14 +33,14 @@ const toJson = (value: unknown): Json => (value === undefined ? null : copyJson(
  * must equal the recorded one, except for times, ids of sessions and invocations, and names and usage of models.
  *
  * Results and changes of tools with `effects: "external"` also come from the recording, and neither the tools nor their
- * callbacks run. So do decisions that depend on a clock: timeouts, the limit of seconds, unknown outcomes. Logs from
- * older versions have only the answer after `afterModel`, so the callback's value is ignored. Events of parallel agents
- * come in the recorded order. An invocation that failed and was continued does so again. An interrupted one ends at the
- * same event.
+ * callbacks run. Decisions that depend on a clock also come from the recording: timeouts, time limits, unknown
+ * outcomes. Logs from older versions have only the answer after `afterModel`, so the callback's value is ignored.
+ * Events of parallel agents come in the recorded order. An invocation that failed and was continued fails and continues
+ * again. An interrupted invocation ends at the same event.
  *
- * Some inputs are unknown, so code that reads them may behave differently. These are `temp:` state that
- * came with a message or was lost in a crash, and state that others shared. The order in which parallel agents read and
- * write is unknown too. Shared state starts as saved, without the session's own additions.
+ * Some inputs are not in the log, so code that reads them may behave differently. These are `temp:` state that came
+ * with a message or was lost in a crash, and changes of shared state by other sessions. The order in which parallel
+ * agents read and write is unknown too. Shared state starts as saved, without the session's own additions.
  */
 export async function replaySession(
   agent: Agent,
@@ -49,7 +50,7 @@ export async function replaySession(
   const events = saved.events.map((event, index) => ({ ...event, version: index + 1 }) as NumberedEvent);
   const [opened] = events;
   if (opened?.type !== "session.opened") {
-    throw invalidOption("this is not a saved session: it has no event that opens it");
+    throw invalidOption("this is not a saved session: its first event is not session.opened");
   }
   const state = { ...(opened.delta ? (applyDelta(null, opened.delta) as AgentState) : {}), ...sharedBefore(saved) };
   const { session } = await sessions.open({ user: saved.user, state, isolated: opened.isolated });
@@ -84,7 +85,7 @@ export async function replaySession(
   return { same: true, events: events.length };
 }
 
-/** Returns the events of the invocation that starts there. While it runs, nothing else is committed to its session. */
+/** Returns the events of the invocation that starts at `index`. While it runs, its session has no other commits. */
 function invocationAt(events: NumberedEvent[], index: number): RecordedEvent[] {
   const end = events.findIndex(
     ({ type }, at) => at > index && (type === "invocation.began" || type.startsWith("session.")),
@@ -108,15 +109,13 @@ async function replayInvocation(
     ...sessions,
     enter: async (id, options) => recording.guard((await sessions.enter(id, { ...options, isAlone: true })) as Entered),
   };
-  const isNew = recorded.type === "invocation.began";
-  const first = isNew && { message: structuredClone(recorded.items), stateDelta: readStateDelta(recorded) };
-  for (let isFirst = isNew; ; isFirst = false) {
+  for (let request = requestIn(recorded); ; request = requestIn(recording.head)) {
     const { position } = recording;
     recording.begin();
-    let why = "the run ended before it";
+    let why = "the run ended earlier";
     let isFailed = false;
     try {
-      const running = runWith(agent, { sessions: guarded, session, ...(isFirst && first) }, recording.world);
+      const running = runWith(agent, { sessions: guarded, session, ...request }, recording.world);
       for (let next = await running.next(); ; next = await running.next()) {
         if (next.done) {
           isFailed = next.value.outcome === "failed";
@@ -129,13 +128,25 @@ async function replayInvocation(
     }
     if (recording.difference) return recording.difference;
     if (recording.isDone) return undefined;
-    // A failed run was continued here.
-    if (!(isFailed || recording.isStopped) || recording.position === position) return recording.ended(why);
+    // At the next event, a later run continued a failed run, or the client sent its results.
+    const isContinued = isFailed || recording.isStopped || recording.head?.type === "client.answered";
+    if (!isContinued || recording.position === position) return recording.ended(why);
   }
 }
 
-/** Returns the state that was set with a message. */
-function readStateDelta({ delta = [], shared = [] }: EventOf<"invocation.began">): AgentState {
+/** Returns the options of the run that a recorded event began: with a message, with results, or with neither. */
+function requestIn(event: RecordedEvent | undefined): Omit<RunOptions, "sessions"> {
+  if (event?.type !== "invocation.began" && event?.type !== "client.answered") return {};
+  const { items, tools: clientTools } = structuredClone(event);
+  const stateDelta = readStateDelta(event);
+  if (event.type === "invocation.began") return { message: items, clientTools, stateDelta };
+  const results = items.filter(({ type }) => type === "function_call_output") as FunctionCallOutput[];
+  const message = items.slice(results.length);
+  return { results, message: message.length > 0 ? message : undefined, clientTools, stateDelta };
+}
+
+/** Returns the state that was set with a message or with results. */
+function readStateDelta({ delta = [], shared = [] }: EventOf<"invocation.began" | "client.answered">): AgentState {
   const set = [...delta, ...shared].flatMap((operation) =>
     operation.op === "remove" ? [] : [[unescapeKey(operation.path.slice(1)), operation.value]],
   );
@@ -151,7 +162,7 @@ async function repeat(event: NumberedEvent, sessions: Conversations, session: st
     await sessions.close(session);
     return undefined;
   } else {
-    const message = `event ${version}: ${named(event)} is not what happens to the session of an agent`;
+    const message = `event ${version}: ${named(event)} cannot occur in an agent's session`;
     return { same: false, version, expected: event, actual: undefined, message };
   }
   const compared = ({ type, delta, ...rest }: Event): Json => ({
@@ -166,7 +177,7 @@ async function repeat(event: NumberedEvent, sessions: Conversations, session: st
     const message = `event ${version} (${event.type}): ${inWords(found)}`;
     return { same: false, version, expected, actual, message };
   }
-  const message = `event ${version}: was ${event.type}, and nothing comes`;
+  const message = `event ${version}: the recording has ${event.type}, but the replay does not produce it`;
   return { same: false, version, expected: event, actual: undefined, message };
 }
 
@@ -193,7 +204,7 @@ function sharedBefore({ events, shared }: SavedConversation): AgentState {
       const undo: Delta = [op === "add" ? { op: "remove", path } : { op: "add", path, value: null }];
       state = applyDelta(state, undo, new Set());
     } catch {
-      // Other sessions have changed it since.
+      // Another session has changed this value since, so it is left as saved.
     }
   }
   return state as AgentState;

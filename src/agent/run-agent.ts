@@ -4,10 +4,12 @@ import { setMaxListeners } from "node:events";
 import type { Agent, CallOfTool, Composition, ModelAgent, Said } from "../core/agent.ts";
 import type { ToolDefinition } from "../core/environment.ts";
 import { HoldfastError } from "../core/errors.ts";
-import type { AgentOutcome, EventOf, NumberedEvent } from "../core/event.ts";
+import type { AgentOutcome, EventOf } from "../core/event.ts";
 import { copyJson } from "../core/json.ts";
+import { lastWords } from "../core/last-words.ts";
 import { answerText, isFunctionCall, type Item, type ToolSchema } from "../core/model.ts";
 import { cancelledRun, firstValue, marked, toItems } from "./callbacks.ts";
+import { clientToolsIn, collision, Waiting } from "./client-tools.ts";
 import { ownTools } from "./list-tools.ts";
 import { createFamily, transferSchema } from "./transfer.ts";
 import { Failed, placed, type Invocation } from "./invocation.ts";
@@ -20,7 +22,7 @@ const defaultSteps = 100;
 const defaultEmpty = 3;
 const mostHandOvers = 20;
 
-/** The outcome of a run, and the agent that continues. */
+/** The outcome of an agent's run, and the agent that it transfers to, if any. */
 interface Ended {
   outcome: AgentOutcome;
   transfer?: string | undefined;
@@ -31,7 +33,7 @@ export async function runAgent(invocation: Invocation, agent: Agent, place: Plac
   const began = await begin(invocation, agent, place);
   if (began?.items) return (await end(invocation, place, { outcome: "replaced" })).outcome;
   let ended = await (agent.kind === "model" ? runModel(invocation, agent, place) : compose(invocation, agent, place));
-  // Two agents may transfer to each other forever.
+  // Without a limit, two agents could transfer to each other forever.
   if (ended.transfer !== undefined && place.path.split(">").length > mostHandOvers) ended = { outcome: "steps" };
   const { outcome } = await end(invocation, place, ended, agent);
   if (ended.transfer === undefined) return outcome;
@@ -50,7 +52,7 @@ async function begin(invocation: Invocation, agent: Agent, place: Place): Promis
     const said = await firstValue("beforeAgent", beforeAgent, invocation.context(place, draft));
     assertRunning(invocation);
     const items = copyItems(said, "beforeAgent");
-    // This is the agent's answer, so it is stored in the state too.
+    // The callback's message is the agent's answer, so it is stored under `outputKey`.
     if (items && agent.kind === "model" && agent.outputKey !== undefined)
       draft.state[agent.outputKey] = answerText(items);
     working.keep(draft);
@@ -71,7 +73,7 @@ function copyItems(said: Said | undefined, by: string): Item[] | undefined {
   return copyJson(toItems(said, by), `what ${by} said`, "drop") as Item[];
 }
 
-/** Ends a run. Without `agent`, no callbacks run, because `beforeAgent` gave the answer. */
+/** Ends a run. Without `agent`, no callbacks run, because `beforeAgent` returned the answer. */
 async function end(
   invocation: Invocation,
   place: Place,
@@ -117,7 +119,7 @@ async function runModel(invocation: Invocation, agent: ModelAgent, place: Place)
   );
   const clock = seconds < Infinity ? AbortSignal.timeout(Math.min(seconds * 1000, 2 ** 31 - 1)) : undefined;
   const signal = clock ? AbortSignal.any([invocation.signal, clock]) : invocation.signal;
-  // Every running handler listens to this signal.
+  // Removes the limit on listeners, because every running handler listens to this signal.
   setMaxListeners(0, signal);
   const isLate = (): boolean => invocation.world.isLate(place, clock?.aborted === true && !invocation.signal.aborted);
   const runChild = (child: Agent, call: CallOfTool): Promise<string> =>
@@ -150,13 +152,14 @@ async function runModel(invocation: Invocation, agent: ModelAgent, place: Place)
       if (transfer !== undefined) return { outcome: "transferred", transfer };
       if (escalate) return { outcome: "escalated" };
     } catch (thrown) {
+      if (thrown instanceof Waiting) throw thrown;
       if (isLate()) return { outcome: "seconds" };
       return invocation.fail(place, "tools", thrown);
     }
   }
 }
 
-/** Lists a model's tools with the code that answers them. */
+/** Lists a model's tools, with the code that answers their calls. */
 async function listTools(
   invocation: Invocation,
   agent: ModelAgent,
@@ -184,6 +187,13 @@ async function listTools(
   }
   const targets = invocation.family.targets(agent);
   if (targets.length > 0) add(transferSchema(targets), { targets: targets.map(({ name }) => name) });
+  // An agent used as a tool cannot wait for the client, because its caller's other calls run at the same time.
+  if (place.alone) return { schemas, answerers };
+  for (const schema of agent.clientTools) add(schema, { client: true });
+  for (const schema of clientToolsIn(invocation.entered.steps)) {
+    if (answerers.has(schema.name)) throw collision(schema.name, agent.name);
+    add(schema, { client: true });
+  }
   return { schemas, answerers };
 }
 
@@ -205,13 +215,8 @@ async function runAsTool(invocation: Invocation, agent: Agent, place: Place, cal
   return lastWords(invocation.entered.steps, (event) => event.path.startsWith(path));
 }
 
-/** Returns the last text from the selected runs; "" if there is none. */
-export function lastWords(events: readonly NumberedEvent[], isSelected: (event: { path: string }) => boolean): string {
-  const said = events.findLast(
-    (event) => "items" in event && "path" in event && isSelected(event) && answerText(event.items ?? []) !== "",
-  );
-  return answerText((said as EventOf<"model.answered"> | undefined)?.items ?? []);
-}
+/** Orders the errors of parallel agents: errors that end the run, then failures, then waits for the client. */
+const rank = (thrown: unknown): number => (thrown instanceof Waiting ? 2 : thrown instanceof Failed ? 1 : 0);
 
 async function compose(invocation: Invocation, agent: Composition, place: Place): Promise<Ended> {
   const inside = (child: Agent, path: string, branch = place.branch): Promise<AgentOutcome> =>
@@ -242,7 +247,7 @@ async function compose(invocation: Invocation, agent: Composition, place: Place)
       const runs = await Promise.allSettled(agent.agents.map((child) => inside(child, child.name, branch(child))));
       // All agents have ended. A failure is reported only when nothing is running any more.
       const failed = runs.filter(({ status }) => status === "rejected") as PromiseRejectedResult[];
-      const [first] = failed.sort((a, b) => Number(a.reason instanceof Failed) - Number(b.reason instanceof Failed));
+      const [first] = failed.sort((a, b) => rank(a.reason) - rank(b.reason));
       if (first) throw first.reason;
       const isEscalated = runs.some((run) => run.status === "fulfilled" && run.value === "escalated");
       return { outcome: isEscalated ? "escalated" : "answered" };

@@ -2,23 +2,33 @@
 // ask(): runs an agent to its end and returns the answer.
 import { hash } from "node:crypto";
 import type { Agent } from "../core/agent.ts";
-import type { Entered } from "../core/agent-sessions.ts";
+import type { Entered, NewAgentEvent } from "../core/agent-sessions.ts";
 import { canonicalText } from "../core/digest.ts";
 import { HoldfastError, invalidOption, isHoldfastError, type ErrorCode } from "../core/errors.ts";
-import type { AgentOutcome, EventOf } from "../core/event.ts";
+import type { AgentOutcome, Labels } from "../core/event.ts";
 import { copyJson, type Json } from "../core/json.ts";
+import { finalText } from "../core/last-words.ts";
 import type { Conversations } from "../core/sessions.ts";
 import type { AgentState } from "../core/shared-state.ts";
-import { faultInItems, type Item } from "../core/model.ts";
+import { faultInItems, type FunctionCall, type Item, type ToolSchema } from "../core/model.ts";
 import { refuseUnknown } from "../core/suggest.ts";
 import { onAbort } from "../io/abort.ts";
+import { assertCallId } from "../session/find-repeat.ts";
 import { createSessions } from "../session/sessions.ts";
 import { memoryStore } from "../stores/memory.ts";
 import { cancelledRun } from "./callbacks.ts";
 import { createChannel } from "./channel.ts";
+import {
+  assertNoCollision,
+  checkedTools,
+  openCalls,
+  toResultItems,
+  Waiting,
+  type ClientResult,
+} from "./client-tools.ts";
 import { createFamily, type Family } from "./transfer.ts";
 import { createInvocation, Failed, type PartialEvent, type RunEvent } from "./invocation.ts";
-import { lastWords, runAgent } from "./run-agent.ts";
+import { runAgent } from "./run-agent.ts";
 import { liveWorld, type Place, type World } from "./world.ts";
 
 export interface RunOptions {
@@ -29,8 +39,20 @@ export interface RunOptions {
   user?: string | undefined;
   /** The user's message. Without it, an interrupted run continues. */
   message?: string | Item[] | undefined;
-  /** State to set with the message. Only this run sees keys that start with `temp:`. */
+  /**
+   * Tools that the caller runs, in addition to the agent's tools. When a model calls such a tool, the run ends with the
+   * outcome "waiting". The tools are available until the turn ends, unless the run with `results` sets others.
+   */
+  clientTools?: ToolSchema[] | undefined;
+  /**
+   * The results of all calls that the turn waits for. The turn continues with them. If there is also a message, it is
+   * added after the results.
+   */
+  results?: ClientResult[] | undefined;
+  /** State to set with the message or the results. Only this run sees keys that start with `temp:`. */
   stateDelta?: AgentState | undefined;
+  /** Labels to store with the message or the results. The agent does not see them. */
+  labels?: Labels | undefined;
   /** Cancels the run. */
   signal?: AbortSignal | undefined;
   /** Also yields pieces of answers in progress. Default false. */
@@ -41,25 +63,35 @@ export interface RunOptions {
    */
   call?: string | undefined;
   /**
-   * If a different run holds the session, in this process or elsewhere: wait for it (the default), or fail with
-   * `session_busy` before anything starts. A retry of the running call always waits. "take" immediately continues a
-   * turn whose process is known to be gone. Without it, a run continues such a turn once the lease has expired.
+   * "wait", the default: wait for another run that holds the session, in any process. "refuse": fail with
+   * `session_busy` before anything starts; a retry of the running call still waits. "take": immediately continue a turn
+   * whose process is known to be gone. Without "take", such a turn can continue once its lease has expired.
    */
   busy?: "wait" | "refuse" | "take" | undefined;
   /**
-   * Whether a failed run throws its reason, after all its events. Default true. If false, the outcome is "failed", and
-   * `error` has the reason. In both cases, reaching a limit is an outcome, and a cancelled run throws.
+   * The newest version of the session that the caller has read. If a newer message, result or rewind was committed, the
+   * run is refused with `version_conflict` before anything starts. A retry of a recorded call is not refused.
+   */
+  seen?: number | undefined;
+  /**
+   * Whether a failed run throws its error, after all its events. Default true. If false, the outcome is "failed", and
+   * `error` has the reason. In both cases, a run that reaches a limit returns an outcome, and a cancelled run throws.
    */
   throwOnFailure?: boolean | undefined;
 }
 
-/** The end of an invocation. */
+/** The result of a run. */
 export interface RunResult {
   session: string;
   invocation: string;
-  /** "failed": a run without a message retries that step. "abandoned": a new message arrived before the turn ended. */
-  outcome: AgentOutcome | "failed" | "abandoned";
-  /** The call id was used before, and these are the recorded events. */
+  /**
+   * "failed": a step failed; a run without a message retries it. "abandoned": a new message arrived before the turn
+   * ended. "waiting": the turn continues with the results of `calls`.
+   */
+  outcome: AgentOutcome | "failed" | "abandoned" | "waiting";
+  /** The calls that the turn waits for. Run them, and send their results in one run with `results`. */
+  calls?: FunctionCall[];
+  /** True if the call id was used before. Then the run yielded the recorded events. */
   repeated: boolean;
   /** Why the run failed. */
   error?: { code: ErrorCode; message: string };
@@ -86,11 +118,15 @@ const known: Record<keyof RunOptions, true> = {
   session: true,
   user: true,
   message: true,
+  clientTools: true,
+  results: true,
   stateDelta: true,
+  labels: true,
   signal: true,
   stream: true,
   call: true,
   busy: true,
+  seen: true,
   throwOnFailure: true,
 };
 
@@ -99,7 +135,7 @@ export interface AskOptions extends Omit<RunOptions, "sessions" | "stream"> {
   sessions?: Conversations | undefined;
 }
 
-/** An agent's answer, and the end of its run. */
+/** An agent's answer, and the result of its run. */
 export interface Asked extends RunResult {
   /** The agent's last text; "" if it said nothing. */
   text: string;
@@ -121,8 +157,7 @@ export async function ask(agent: Agent, options: AskOptions): Promise<Asked> {
     const running = run(agent, { ...options, sessions });
     for (;;) {
       const { done, value } = await running.next();
-      // An agent used as a tool speaks only to its caller.
-      if (done) return { ...value, text: lastWords(events, ({ path }) => !path.includes("#")), events };
+      if (done) return { ...value, text: finalText(events), events };
       if (value.type !== "partial") events.push(value);
     }
   } finally {
@@ -135,37 +170,64 @@ interface Ran extends RunResult {
   failure?: HoldfastError;
 }
 
-/** Like `run`, but in its own world. A failure is returned as a result. */
+/** Like `run`, but `world` provides the models, tools and clocks. A failed turn is returned, not thrown. */
 export async function* runWith(
   agent: Agent,
   options: RunOptions,
   world: World = liveWorld,
 ): AsyncGenerator<RunEvent, Ran, undefined> {
-  const { sessions, user, message, call, stateDelta, signal, busy } = options;
-  if (message === undefined && stateDelta !== undefined) {
-    throw invalidOption("`stateDelta` needs a message");
-  }
-  if (message === undefined && call !== undefined) {
-    throw invalidOption("`call` needs a message");
-  }
-  const family = createFamily(agent);
+  const { sessions, user, call, stateDelta, signal, busy, seen } = options;
+  const { isContinuing, family, tools, results, items } = checkedRequest(agent, options, world);
   if (signal?.aborted) throw cancelledRun(signal);
-  const items = message === undefined ? undefined : messageItems(message);
-  const digest = call === undefined ? undefined : digestTurn({ items, stateDelta: stateDelta ?? {} });
+  const client = { ...(results && { results }), ...(tools?.length && { tools }) };
+  const asked = { ...(items && { items }), stateDelta: stateDelta ?? {}, ...client };
+  const digest = call === undefined ? undefined : digestTurn(asked);
   const session = options.session ?? (await sessions.open({ user })).session;
-  const wanted = { signal, busy, call, digest, isContinuing: message === undefined };
+  const wanted = { signal, busy, call, digest, seen, isContinuing, results: results?.map(({ call_id }) => call_id) };
   for (;;) {
     const entered = await sessions.enter(session, wanted).catch((thrown: unknown) => {
       throw signal?.aborted ? cancelledRun(signal) : thrown;
     });
     if (!("leave" in entered)) {
       for (const event of entered.events) yield event as RunEvent;
-      return { session, invocation: entered.invocation, outcome: entered.outcome, repeated: true };
+      const { invocation, outcome, events } = entered;
+      return {
+        session,
+        invocation,
+        outcome,
+        repeated: true,
+        ...(outcome === "waiting" && { calls: openCalls(events) }),
+      };
     }
-    const result = yield* runEntered(agent, family, entered, { ...options, session }, items, digest, world);
-    // Another process was first. Depending on the options, wait for it or refuse this run.
+    const request: TurnRequest = { items, results, tools, digest };
+    const result = yield* runEntered(agent, family, entered, { ...options, session }, request, world);
+    // Another process entered the session first. Depending on `busy`, the next attempt waits for it or is refused.
     if (result !== "not begun") return result;
   }
+}
+
+/** Checks a run's options, as far as this is possible without reading the conversation. */
+export function checkedRequest(agent: Agent, options: Omit<RunOptions, "sessions">, world: World = liveWorld) {
+  const { message, call, stateDelta, clientTools } = options;
+  const isContinuing = message === undefined && options.results === undefined;
+  if (isContinuing && stateDelta !== undefined) throw invalidOption("`stateDelta` needs a message or results");
+  if (isContinuing && call !== undefined) throw invalidOption("`call` needs a message or results");
+  if (isContinuing && clientTools) throw invalidOption("`clientTools` needs a message or results");
+  assertCallId(call);
+  const family = createFamily(agent);
+  const tools = clientTools && checkedTools(clientTools);
+  if (tools) assertNoCollision(tools, family);
+  const results = options.results && toResultItems(options.results, world !== liveWorld);
+  const items = message === undefined ? undefined : messageItems(message);
+  return { isContinuing, family, tools, results, items };
+}
+
+/** The checked input of a run. */
+interface TurnRequest {
+  items: Item[] | undefined;
+  results: Item[] | undefined;
+  tools: ToolSchema[] | undefined;
+  digest: string | undefined;
 }
 
 async function* runEntered(
@@ -173,8 +235,7 @@ async function* runEntered(
   family: Family,
   entered: Entered,
   options: RunOptions & { session: string },
-  items: Item[] | undefined,
-  digest: string | undefined,
+  { items, results = [], tools, digest }: TurnRequest,
   world: World,
 ): AsyncGenerator<RunEvent, Ran | "not begun", undefined> {
   const { session, user, call, signal } = options;
@@ -183,17 +244,17 @@ async function* runEntered(
   const channel = createChannel<RunEvent>();
   const stop = (): void => {
     stopping.abort(signal?.aborted ? signal.reason : entered.signal.reason);
-    // A reader that has stopped reading must not hold the session.
+    // Closes the channel, because a reader that has stopped reading must not hold the session.
     channel.close();
   };
-  // Both may have been aborted while the session was being entered.
+  // Either signal may have been aborted while the run entered the session.
   const stopListening = onAbort(signal, stop);
   onAbort(entered.signal, stop);
   let working: Promise<Ran> | undefined;
   try {
     if (stopping.signal.aborted) throw cancelledRun(signal);
     if (user !== undefined && user !== entered.user) {
-      throw new HoldfastError("session_not_found", `user ${user} has no session ${session}`);
+      throw new HoldfastError("session_not_found", `the user ${user} has no session ${session}`);
     }
     const start = entered.continued ?? (items ? beginning(entered, agent, family) : nothingToContinue(session));
     const invocation = createInvocation({
@@ -212,7 +273,7 @@ async function* runEntered(
     if (!first)
       throw new HoldfastError(
         "invalid_agent",
-        `the session's current agent is ${start.agent}, which is not one of the agents in ${agent.name}`,
+        `the session's current agent is ${start.agent}, but ${agent.name} has no agent with this name`,
       );
     const place: Place = {
       agent: first.name,
@@ -223,18 +284,19 @@ async function* runEntered(
     };
     const begin = async (): Promise<void> => {
       const { continued, lease } = entered;
-      if (!continued) {
+      if (!continued || entered.isAnswering) {
         const given = invocation.working();
         const draft = given.draft();
         Object.assign(draft.state, copyJson(options.stateDelta ?? {}, "stateDelta", "drop"));
         given.keep(draft);
-        const began: BeganEvent = {
-          type: "invocation.began",
-          invocation: start.invocation,
-          agent: first.name,
-          items: items as Item[],
-        };
+        const said = [...results, ...(items ?? [])];
+        const { invocation: id } = start;
+        const began: BeganEvent = continued
+          ? { type: "client.answered", invocation: id, items: said }
+          : { type: "invocation.began", invocation: id, agent: first.name, items: said };
+        if (tools && (continued || tools.length > 0)) began.tools = tools;
         if (call !== undefined && digest !== undefined) Object.assign(began, { call, digest });
+        if (options.labels) began.labels = copyJson(options.labels, "labels", "drop") as Labels;
         if (lease) began.lease = lease;
         await invocation.commit(began, given);
       } else if (lease) {
@@ -250,6 +312,7 @@ async function* runEntered(
       try {
         return { ...about, outcome: await runAgent(invocation, first, place) };
       } catch (thrown) {
+        if (thrown instanceof Waiting) return { ...about, outcome: "waiting", calls: openCalls(entered.steps) };
         if (!(thrown instanceof Failed)) throw thrown;
         const { event, error } = thrown;
         const { code, message } = event.error;
@@ -258,8 +321,17 @@ async function* runEntered(
         return { ...about, outcome: "failed", error: { code, message }, failure };
       }
     })();
-    // Done here and not at the end of reading, because the reader may never ask again.
-    working = working.finally(() => entered.leave());
+    // The run leaves the session when its work ends, without waiting for the reader, because the reader may stop early.
+    working = working.then(
+      async (ran) => {
+        await entered.leave(ran.outcome === "waiting");
+        return ran;
+      },
+      async (thrown: unknown) => {
+        await entered.leave();
+        throw thrown;
+      },
+    );
     yield* channel.read(working);
     return await working;
   } catch (thrown) {
@@ -267,8 +339,8 @@ async function* runEntered(
     // The session was closed, or the engine stopped.
     throw entered.signal.aborted && !signal?.aborted ? entered.signal.reason : thrown;
   } finally {
-    // This also happens if the reader stopped early: uncommitted work is dropped. The reason is a constant, because the
-    // stack trace for a new error costs more than a step.
+    // If the reader stopped early, this stops the run, and uncommitted work is dropped. The reason is a constant,
+    // because the stack trace for a new error costs more than a step.
     stopping.abort(over);
     channel.close();
     stopListening();
@@ -277,9 +349,9 @@ async function* runEntered(
   }
 }
 
-type BeganEvent = Omit<EventOf<"invocation.began">, "at" | "delta" | "shared">;
+type BeganEvent = Extract<NewAgentEvent, { type: "invocation.began" | "client.answered" }>;
 
-const over = new HoldfastError("run_cancelled", "the run is over");
+const over = new HoldfastError("run_cancelled", "the run has ended");
 
 interface Start {
   invocation: string;
@@ -289,13 +361,16 @@ interface Start {
 
 /** Starts an invocation with the agent that the last transfer chose. */
 function beginning({ conversation: { speaker } }: Entered, { name }: Agent, family: Family): Start {
-  // No agent inside a composition could transfer the conversation back.
+  // A composition does not keep the conversation, because the agents inside it could not transfer it to another agent.
   const isModel = speaker !== undefined && family.find(speaker)?.kind === "model";
   return { invocation: newInvocation(), agent: isModel ? speaker : name };
 }
 
 function nothingToContinue(session: string): never {
-  throw new HoldfastError("nothing_to_continue", `session ${session} has no turn to continue; send a message`);
+  throw new HoldfastError(
+    "nothing_to_continue",
+    `session ${session} has no interrupted turn to continue; send a message`,
+  );
 }
 
 const digestTurn = (asked: object): string => hash("sha256", canonicalText(asked as Json), "base64url");
@@ -305,6 +380,6 @@ const newInvocation = (): string => crypto.randomUUID();
 function messageItems(message: string | Item[]): Item[] {
   if (typeof message === "string") return [{ type: "message", role: "user", content: message }];
   const fault = faultInItems(message);
-  if (fault) throw invalidOption(`the message must be a text or items: ${fault}`);
+  if (fault) throw invalidOption(`the message must be a string or a list of items: ${fault}`);
   return copyJson(message, "message", "drop") as unknown as Item[];
 }

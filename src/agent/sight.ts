@@ -1,5 +1,5 @@
-// itemsFor(): the conversation's items for one agent's model. Its own items are unchanged; other agents' items become
-// text.
+// itemsFor(): the conversation's items for one agent's model. The agent's own items are unchanged; other agents' items
+// become text.
 import type { AgentEvent, NumberedEvent } from "../core/event.ts";
 import {
   isFunctionCall,
@@ -15,7 +15,7 @@ import { transferTool } from "./transfer.ts";
 /** Selects the part of the conversation that an agent sees. */
 export interface Sight {
   agent: string;
-  /** The branch of a `parallel` that it belongs to. */
+  /** The branch of a `parallel` in which the agent runs, if any. */
   branch: string | undefined;
   /** For an agent used as a tool: its path and its request. It sees only the request and the events below the path. */
   alone: { path: string; request: Item[] } | undefined;
@@ -37,9 +37,17 @@ export async function itemsFor(conversation: Seen, sight: Sight): Promise<Item[]
   return branch === undefined ? whole.items() : [...whole.itemsBefore(), ...updatePart(steps, sight, 0).items()];
 }
 
-/** Folds events into the items of one agent that sees all of them. */
+/** Returns the ids of all calls in a conversation that waited for a client. */
+export async function clientCallIds(conversation: Seen, { agent, alone }: Sight): Promise<ReadonlySet<string>> {
+  // An agent used as a tool cannot ask the client.
+  if (alone) return new Set();
+  return (await conversation.view(agent, () => createSight(agent))).clientCalls;
+}
+
+/** Collects the items for one agent that sees the whole conversation. */
 function createSight(agent: string) {
   const transcript = createTranscript(agent);
+  const clientCalls = new Set<string>();
   /** The number of items before the current turn. */
   let before = 0;
   return {
@@ -49,9 +57,12 @@ function createSight(agent: string) {
         before = transcript.items.length;
         transcript.begin(event.items);
       }
-      // An agent used as a tool speaks only to its caller, through the call's result.
+      if (event.type === "client.answered") transcript.say(event.items);
+      if (event.type === "tools.answered") for (const { call_id } of event.waiting ?? []) clientCalls.add(call_id);
+      // Skips agents used as tools, whose paths contain "#". The conversation has their answer as their call's result.
       if (isByAgent(event) && !event.path.includes("#")) transcript.add(event);
     },
+    clientCalls,
     items: transcript.shown,
     itemsBefore: () => transcript.items.slice(0, before),
   };
@@ -64,12 +75,12 @@ interface Part {
   items(): Item[];
 }
 
-// Kept with the turn's events, whose list grows. So each step processes only new events, not the whole turn.
+// Parts are cached by the turn's list of events, which grows. So each step processes only the new events.
 const parts = new WeakMap<readonly NumberedEvent[], Map<string, Part>>();
 
 /**
- * This turn's items for an agent that does not see all of it. Agents that run in parallel with it are hidden while
- * their `parallel` runs. An agent used as a tool sees only the events below it.
+ * Returns this turn's items for an agent that does not see the whole turn. While a `parallel` runs, its agents do not
+ * see each other. An agent used as a tool sees only its own events and the events of agents inside it.
  */
 function updatePart(steps: readonly NumberedEvent[], { agent, branch, alone }: Sight, from: number): Part {
   let known = parts.get(steps);
@@ -88,6 +99,7 @@ function createPart(agent: string, branch: string | undefined, alone: Sight["alo
     seen: from,
     add(event) {
       if (event.type === "invocation.began" && !alone) transcript.begin(event.items);
+      if (event.type === "client.answered" && !alone) transcript.say(event.items);
       if (!isByAgent(event) || areSideBySide(event.branch, branch)) return;
       if (alone ? isBelow(event.path, alone.path) : !event.path.includes("#")) transcript.add(event);
     },
@@ -97,7 +109,7 @@ function createPart(agent: string, branch: string | undefined, alone: Sight["alo
 
 /** Returns the index of the answer that calls an agent as a tool. The agent sees only events after that answer. */
 function askedAt(steps: readonly NumberedEvent[], alone: string): number {
-  // Identified by path rather than call id, because some models reuse ids.
+  // Compares paths rather than call ids, because some models reuse ids.
   const above = alone.slice(0, alone.lastIndexOf("#"));
   return Math.max(
     0,
@@ -132,8 +144,8 @@ function areSideBySide(a: string | undefined, b: string | undefined): boolean {
 function parseForks(branch: string): { parallel: string; child: string }[] {
   const forks: { parallel: string; child: string }[] = [];
   let rest = branch;
-  // A branch is `PATH.CHILD`, joined by "/". Paths contain dots too (`2.critic` in a loop). But the path after a child
-  // starts with the path of the `parallel` and the child.
+  // A branch consists of parts `PATH.CHILD`, joined by "/". Paths may contain dots too (`2.critic` in a loop). A dot is
+  // followed by a child only if the branch then ends, or continues with the path of that child.
   for (let dot = rest.indexOf("."); dot >= 0; dot = rest.indexOf(".", dot + 1)) {
     const parallel = rest.slice(0, dot);
     const [child = ""] = /^[^/.]*/.exec(rest.slice(dot + 1)) ?? [];
@@ -153,9 +165,9 @@ function createTranscript(agent: string) {
   const open = new Map<string, FunctionCall[]>();
   /** The paths of this agent's own open calls. */
   const own = new Set<string>();
-  /** Later items from others, held back because servers require results directly after their calls. */
+  /** Other agents' items, held back while this agent's calls are open. Results must directly follow their calls. */
   let held: Item[] = [];
-  /** The position of the message to answer. */
+  /** The position and length of the user's message in `items`. */
   let message = { at: 0, length: 0 };
   /** The path of the run that transfers the conversation to this agent. */
   let transferring: string | undefined;
@@ -179,7 +191,7 @@ function createTranscript(agent: string) {
     release(path);
   }
 
-  /** Moves the message to the end. After a transfer, the agent must answer the user, not a note about other agents. */
+  /** Moves the user's message to the end. After a transfer, the agent must answer it, not a note about other agents. */
   function answerNext(): void {
     const moved = items.splice(message.at, message.length);
     message = { at: items.length, length: moved.length };
@@ -193,8 +205,12 @@ function createTranscript(agent: string) {
       message = { at: items.length, length: said.length };
       items.push(...said);
     },
+    /** Adds the messages that the client sent with its results. The results are in the agents' own events. */
+    say(said: readonly Item[]): void {
+      (own.size > 0 ? held : items).push(...said.filter(({ type }) => type !== "function_call_output"));
+    },
     shown: (): Item[] => [...items, ...held],
-    /** The invocation is over. */
+    /** Ends a turn: adds results for calls that have none. */
     end(): void {
       for (const path of open.keys()) cut(path);
     },
@@ -205,7 +221,8 @@ function createTranscript(agent: string) {
       const said = event.items ?? [];
       if (isOwn) items.push(...said);
       else (own.size > 0 ? held : items).push(...said.flatMap((item) => inWords(item, event, open.get(event.path))));
-      if (event.type === "tools.answered") {
+      if (event.type === "tools.answered" && event.waiting) open.set(event.path, event.waiting);
+      else if (event.type === "tools.answered") {
         release(event.path);
         transferring = event.transfer === agent ? event.path : undefined;
       }
@@ -220,8 +237,8 @@ function createTranscript(agent: string) {
 }
 
 /**
- * Describes a different agent's item as a message to this agent. A transfer is not described, because models do not
- * need it.
+ * Describes another agent's item as a message to this agent. A transfer is not described, because models do not need
+ * it.
  */
 function inWords(item: Item, { agent }: ByAgent, calls: FunctionCall[] = []): Item[] {
   const said = (text: string): Item[] => (text === "" ? [] : [{ type: "message", role: "user", content: text }]);

@@ -1,10 +1,10 @@
-// createCall(): one tool call from a model, with its callbacks, its answerer and its result.
+// createCall(): one tool call from a model, with its callbacks and its result.
 import type { Agent, AgentContext, CallOfTool, ModelAgent, Toolset } from "../core/agent.ts";
 import type { ToolAgent, ToolDefinition } from "../core/environment.ts";
 import { HoldfastError, isHoldfastError, isRefusal, messageOf } from "../core/errors.ts";
 import type { Outcome, Thrown } from "../core/event.ts";
 import { copyJson, type Json } from "../core/json.ts";
-import type { FunctionCall, FunctionCallOutput } from "../core/model.ts";
+import type { Content, FunctionCall, FunctionCallOutput } from "../core/model.ts";
 import { execute, prepared } from "../session/execute.ts";
 import type { WorkingState, Writer } from "../session/working-state.ts";
 import { thrownIn } from "../session/thrown.ts";
@@ -12,17 +12,20 @@ import { cancelledRun, firstValue, orAborted, sourceThrown } from "./callbacks.t
 import { Failed, isOfCommit, type Invocation } from "./invocation.ts";
 import type { Place, Result, ToolCall, Wishes } from "./world.ts";
 
-/** Answers an agent's calls: its own tool, a toolset, a different agent, or the transfer. */
-export type Answerer = { tool: ToolDefinition } | { agent: Agent } | { toolset: Toolset } | { targets: string[] };
+/** The code that answers a call: the agent's own tool, a toolset, another agent, the transfer tool, or the client. */
+export type Answerer =
+  { tool: ToolDefinition } | { agent: Agent } | { toolset: Toolset } | { targets: string[] } | { client: true };
 
 export interface ToolsOptions {
   invocation: Invocation;
   agent: ModelAgent;
   place: Place;
-  /** The answer that contains the calls. */
+  /** The model's answer that contains the calls. */
   answer: { version: number; at: number };
   answerers: ReadonlyMap<string, Answerer>;
   signal: AbortSignal;
+  /** The client's results, by call id, once it has sent them. */
+  received?: ReadonlyMap<string, FunctionCallOutput["output"]>;
   /** Runs an agent used as a tool, and returns its text. */
   runAgent(agent: Agent, call: CallOfTool): Promise<string>;
 }
@@ -34,21 +37,22 @@ export function isExternal(answerer: Answerer | undefined): boolean {
 }
 
 /**
- * Returns whether a call runs concurrently. Tools that only change the state do not, because each must see the earlier
- * writes.
+ * Returns whether a call may run concurrently with other calls. A tool that only changes the state may not, because it
+ * must see the writes of the calls before it.
  */
 export function isSideBySide(answerer: Answerer | undefined): boolean {
   if (!answerer || "targets" in answerer) return false;
   return !("tool" in answerer) || answerer.tool.kind !== "state";
 }
 
-export function outputItem({ call, output, error }: Result): FunctionCallOutput {
+export function outputItem({ call, output, error, isContent }: Result): FunctionCallOutput {
+  if (isContent) return { type: "function_call_output", call_id: call.call_id, output: output as unknown as Content[] };
   const told = error ? { error: { code: error.code, message: error.message } } : output;
   const text = typeof told === "string" ? told : JSON.stringify(told);
   return { type: "function_call_output", call_id: call.call_id, output: text };
 }
 
-/** `index` is the call's position in the answer. `isLost`: an earlier run started the call. */
+/** Creates a call. `index`: its position in the answer. `isLost`: an earlier run started it; its result is unknown. */
 export function createCall(
   options: ToolsOptions,
   working: WorkingState,
@@ -67,6 +71,8 @@ export function createCall(
   let thrownByTool: Thrown | undefined;
   /** Resolves to a function that keeps the handler's writes and returns its output. */
   let answering: Promise<() => Json> = Promise.resolve(() => null);
+  const received = options.received?.get(call.call_id);
+  let isWaiting = false;
 
   /** Runs callbacks on a draft. Their writes are kept unless they throw. */
   async function onDraft<T>(run: (context: AgentContext) => Promise<T>): Promise<T> {
@@ -83,23 +89,31 @@ export function createCall(
   async function begin(): Promise<void> {
     try {
       about.input = parseArguments(call);
+      if (received !== undefined) {
+        answering = Promise.resolve(() => received as Json);
+        return;
+      }
       const { beforeTool } = callbacks;
       const instead = beforeTool && (await onDraft((context) => firstValue("beforeTool", beforeTool, context, about)));
+      isWaiting = instead === undefined && answerer !== undefined && "client" in answerer;
+      if (isWaiting) return;
       answering = instead === undefined ? answer() : Promise.resolve(() => instead);
     } catch (thrown) {
       answering = Promise.reject(thrown);
     }
-    // The promise may reject before it is awaited.
+    // Prevents an unhandled rejection: the promise may reject before it is awaited.
     answering.catch(() => undefined);
   }
 
   async function end(): Promise<Result> {
+    if (isWaiting) return { call, output: null, isWaiting };
     try {
       const output = asOutput(await outcome());
       const { afterTool } = callbacks;
       const after =
         afterTool && (await onDraft((context) => firstValue("afterTool", afterTool, context, { ...about, output })));
-      return { call, output: after === undefined ? output : asOutput(after), wishes, lines };
+      if (after !== undefined) return { call, output: asOutput(after), wishes, lines };
+      return { call, output, wishes, lines, isContent: Array.isArray(received) };
     } catch (thrown) {
       if (signal.aborted) throw cancelledRun(signal);
       const error = toolError(call.name, thrown);
@@ -139,6 +153,7 @@ export function createCall(
       const said = await options.runAgent(answerer.agent, about);
       return () => said;
     }
+    if ("client" in answerer) throw new TypeError(`the client runs ${about.tool}`);
     const { agent: to } = Object(about.input) as { agent?: unknown };
     wishes.transfer = oneOf(answerer.targets, to);
     return () => ({ transferred: to as string });
@@ -153,7 +168,7 @@ export function createCall(
 
   async function askToolset(toolset: Toolset): Promise<() => Json> {
     assertNotLost();
-    // A different process may have taken the turn over since the call was committed.
+    // Throws if another process has taken over the turn since the call was committed.
     if (toolset.effects === "external") await invocation.assertHeld();
     const draft = working.draft();
     try {
@@ -185,13 +200,13 @@ export function createCall(
       timeout: entered.timeout,
       signal,
       agent: toolAgent(wished),
-      // Both are derived from the log, so a replay gets the same values.
+      // The random numbers and the time are derived from the log, so a replay gets the same values.
       seed: world.seed(entered.seed),
       draws: made.version * 1000 + index,
       at: world.at(made),
       onThrown: (thrown: unknown) => void (cause = thrown),
     };
-    // A different process may have taken the turn over since the call was committed.
+    // Throws if another process has taken over the turn since the call was committed.
     if (definition.kind === "external") await invocation.assertHeld();
     const ran = await execute(execution, ready, working.state as Json);
     return () => {
@@ -199,7 +214,7 @@ export function createCall(
       lines = finished.log;
       thrownByTool = finished.thrown;
       if (!finished.outcome.ok) throw toFailure(finished.outcome, cause);
-      // A copy, because a handler that was stopped may still change it.
+      // Copies `wished`, because a stopped handler may still change it.
       wishes = { ...wished };
       return finished.outcome.output;
     };
@@ -232,7 +247,7 @@ function oneOf(targets: string[], to: unknown): string {
   throw new HoldfastError("invalid_input", `\`agent\` must be one of: ${targets.join(", ")}`);
 }
 
-/** Returns a tool's failure. A HoldfastError inside the tool keeps its code, for the agent to read. */
+/** Returns the error for a tool's failure. A HoldfastError that the tool threw keeps its code, for the agent. */
 function toFailure(outcome: Outcome, cause?: unknown): HoldfastError {
   if (outcome.ok) throw new TypeError("the outcome is not a failure");
   const { code, message, detail } = outcome.error;

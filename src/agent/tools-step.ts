@@ -4,26 +4,49 @@ import type { EventOf } from "../core/event.ts";
 import type { FunctionCall } from "../core/model.ts";
 import type { Placed, WorkingState } from "../session/working-state.ts";
 import { cancelledRun } from "./callbacks.ts";
+import { findResults, Waiting } from "./client-tools.ts";
 import { placed, type Conflict } from "./invocation.ts";
 import { createCall, isExternal, isSideBySide, outputItem, type ToolsOptions } from "./tool-call.ts";
-import type { Effects, Result, ToolCall } from "./world.ts";
+import type { Effects, Result, ToolCall, Wishes } from "./world.ts";
 
-/** Maximum number of concurrent handlers per answer. The others wait. */
+/** Maximum number of concurrent handlers per answer. Further calls wait. */
 const mostAtOnce = 64;
 
-/** Runs an answer's calls, unless their results were committed before the run was interrupted. */
-export async function runTools(options: ToolsOptions, calls: FunctionCall[]): Promise<EventOf<"tools.answered">> {
+type Answered = EventOf<"tools.answered"> & { version: number };
+
+/**
+ * Runs an answer's calls, unless their results were committed before the run was interrupted. Calls of the client's
+ * tools wait for its results: the other results are committed first, and the client's in a second event.
+ */
+export async function runTools(options: ToolsOptions, calls: FunctionCall[]): Promise<Answered> {
   const { invocation, place, signal } = options;
   // Starts nothing after a cancellation.
   if (signal.aborted) throw cancelledRun(signal);
   const lost = await startExternal(options, calls);
+  const first = invocation.next(place, "tools.answered") ?? (await answerCalls(options, calls, lost));
+  if (!first.waiting) return first;
   const before = invocation.next(place, "tools.answered");
   if (before) return before;
+  const received = findResults(invocation.entered.steps, first.version);
+  if (!received) throw new Waiting(first);
+  const { waiting, transfer, escalate } = first;
+  const wishes: Wishes = { ...(transfer !== undefined && { transfer }), ...(escalate && { escalate }) };
+  return answerCalls({ ...options, received }, waiting, new Set(), wishes);
+}
+
+/** Runs calls and commits their results. `wishes`: the transfer or escalation from the answer's other calls. */
+async function answerCalls(
+  options: ToolsOptions,
+  calls: FunctionCall[],
+  lost: ReadonlySet<string>,
+  wishes: Wishes = {},
+): Promise<Answered> {
+  const { invocation, place, signal } = options;
   const working = invocation.working();
   const results = await runAll(options, working, calls, lost);
   if (signal.aborted) throw cancelledRun(signal);
   const event = { type: "tools.answered" as const, ...placed(place, invocation.id), items: [] };
-  return invocation.commit(event, working, (...given) => buildFields(options, results, ...given));
+  return invocation.commit(event, working, (...given) => buildFields(options, results, wishes, ...given));
 }
 
 /**
@@ -66,8 +89,8 @@ async function runAll(
 }
 
 /**
- * Commits that external calls are about to run, if there are any. Returns the calls that an earlier run had started.
- * Their outcome is unknown, so they do not run again.
+ * If there are external calls, commits that they are about to run. Returns the calls that an earlier run started: their
+ * outcome is unknown, so they do not run again.
  */
 async function startExternal(
   { invocation, place, answerers }: ToolsOptions,
@@ -84,17 +107,25 @@ async function startExternal(
 
 type Fields = Pick<
   EventOf<"tools.answered">,
-  "items" | "failed" | "log" | "thrown" | "refused" | "transfer" | "escalate"
+  "items" | "waiting" | "failed" | "log" | "thrown" | "refused" | "transfer" | "escalate"
 >;
 
 /** Builds the event's fields. A call that only writes state fails if its writes could not be merged. */
-function buildFields({ invocation, place }: ToolsOptions, all: Result[], writes: Placed, conflict: Conflict) {
+function buildFields(
+  { invocation, place }: ToolsOptions,
+  all: Result[],
+  earlier: Wishes,
+  writes: Placed,
+  conflict: Conflict,
+) {
   const placedResult = (result: Result): Result => {
     const path = writes.failed.get(result.call.call_id);
     return path === undefined ? result : { call: result.call, output: null, error: conflict(path) };
   };
   const results = writes.failed.size === 0 ? all : all.map(placedResult);
-  const fields: Fields = { items: results.map(outputItem) };
+  const fields: Fields = { items: results.filter(({ isWaiting }) => !isWaiting).map(outputItem) };
+  const waiting = results.filter(({ isWaiting }) => isWaiting).map(({ call }) => bareCall(call));
+  if (waiting.length > 0) fields.waiting = waiting;
   for (const { call, error, lines, thrown } of results) {
     const { call_id: id } = call;
     if (error) (fields.failed ??= []).push({ call: id, code: error.code, message: error.message });
@@ -104,7 +135,15 @@ function buildFields({ invocation, place }: ToolsOptions, all: Result[], writes:
   for (const { call = "", path } of writes.refused) {
     (fields.refused ??= []).push({ call, path, message: conflict(path).message });
   }
-  const made: Effects = { delta: writes.delta };
+  const made: Effects = { delta: writes.delta, ...earlier };
   for (const { error, wishes } of results) if (!error) Object.assign(made, wishes);
   return { ...fields, ...invocation.world.effects(place, results, made) };
 }
+
+/** Returns a call without the fields that a server added, such as token ids. */
+const bareCall = ({ call_id, name, arguments: given }: FunctionCall): FunctionCall => ({
+  type: "function_call",
+  call_id,
+  name,
+  arguments: given,
+});

@@ -22,6 +22,7 @@ export function createFamily(root: Agent) {
   };
   add(root, undefined);
   return {
+    all: (): Agent[] => [...members.values()],
     find: (name: string): Agent | undefined => members.get(name),
     /** Returns the agents that an agent can transfer to. */
     targets(agent: ModelAgent): Agent[] {

@@ -1,5 +1,4 @@
-// The world of a run: everything that its code does not decide. A live run asks models, tools and clocks; a replay asks
-// a recording.
+// The world of a run: its inputs from outside. A live run uses models, tools and clocks; a replay uses a recording.
 import type { Delta } from "../core/delta.ts";
 import type { HoldfastError } from "../core/errors.ts";
 import type { Thrown } from "../core/event.ts";
@@ -14,7 +13,7 @@ export interface Place {
   branch: string | undefined;
   /** The path and request of the surrounding agent that is used as a tool, if any. */
   alone: { path: string; request: Item[] } | undefined;
-  /** Whether its end is the end of the invocation. */
+  /** Whether the invocation ends with this run. */
   isOutermost: boolean;
 }
 
@@ -30,6 +29,10 @@ export interface Result {
   thrown?: Thrown | undefined;
   /** A replay took the result from the recording. */
   isTaken?: true;
+  /** The client runs the call, and has sent no result yet. */
+  isWaiting?: true;
+  /** Whether the output is a list of content parts from the client. */
+  isContent?: boolean;
 }
 
 /** A call's effects on its agent's run. */

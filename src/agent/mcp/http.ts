@@ -19,7 +19,7 @@ import {
 
 /**
  * Number of attempts for a request that did not reach the server or may safely reach it twice, and milliseconds before
- * the second.
+ * the second attempt.
  */
 const attempts = 4;
 const firstPause = 100;
@@ -32,7 +32,7 @@ interface Answered {
 
 export function createHttpServer(url: string, headers: { [name: string]: string }) {
   if (!/^https?:\/\/./.test(url) || !URL.canParse(url)) {
-    throw invalidOption(`"${url}" is not a valid MCP server URL; give one such as http://localhost:8080/mcp`);
+    throw invalidOption(`"${url}" is not a valid MCP server URL; use a URL such as http://localhost:8080/mcp`);
   }
   const { origin, pathname, search } = new URL(url);
   let lastId = 0;
@@ -76,12 +76,15 @@ export function createHttpServer(url: string, headers: { [name: string]: string 
     const answered = await post({ jsonrpc: "2.0", id, method, params }, greetingHeaders(greeting, call), call);
     const reply = findReply(answered.text, id);
     if (reply) return { reply, answered };
-    throw serverFailed(`the MCP server at ${origin} answered ${answered.status} without a JSON-RPC message`, true);
+    throw serverFailed(
+      `the MCP server at ${origin} answered with status ${answered.status}, without a JSON-RPC message`,
+      true,
+    );
   }
 
   return {
     name: `at ${origin}`,
-    /** Greets the server, in the era that it serves. */
+    /** Initializes a connection, with the protocol version that the server supports. */
     async greet(call: Omit<RpcCall, "method" | "params">): Promise<Greeting> {
       const opening = { ...call, method: "initialize", params: initializeParams };
       const { reply, answered } = await send(undefined, opening);
@@ -93,7 +96,7 @@ export function createHttpServer(url: string, headers: { [name: string]: string 
       await post({ jsonrpc: "2.0", method: notice.method }, greetingHeaders(greeting, notice), notice);
       return greeting;
     },
-    /** Sends a request. Returns undefined if the server does not know the greeting's session. */
+    /** Sends a request. Returns undefined if the server does not know the session. */
     async request(greeting: Greeting, call: RpcCall): Promise<RpcReply | undefined> {
       const { reply, answered } = await send(greeting, call);
       return answered.status === 404 && greeting.session !== undefined && reply.error
@@ -115,6 +118,6 @@ function greetingHeaders(greeting: Greeting | undefined, { method, params }: Rpc
   return headers;
 }
 
-/** Headers may contain only visible ASCII characters. */
+/** Encodes a header value that contains characters other than visible ASCII. */
 const headerValue = (text: string): string =>
   /^[\x21-\x7e]+$/.test(text) ? text : `=?base64?${Buffer.from(text).toString("base64")}?=`;

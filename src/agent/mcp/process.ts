@@ -21,7 +21,10 @@ import {
 export interface ProcessOptions {
   command: string;
   args?: readonly string[] | undefined;
-  /** Environment variables beside those of the user and the system: a server does not get the others, such as keys. */
+  /**
+   * Environment variables for the server, in addition to those of the user and the system. The server gets no other
+   * variables, such as API keys.
+   */
   env?: { [name: string]: string } | undefined;
   cwd?: string | undefined;
 }
@@ -63,7 +66,7 @@ export function createProcessServer({ command, args = [], env, cwd }: ProcessOpt
       waiting.clear();
     };
     started.on("error", (error) => lost(`cannot be started: ${error.message}`, false));
-    started.on("exit", (code, signal) => lost(`exited with ${signal ?? code}`, true));
+    started.on("exit", (code, signal) => lost(`exited (${signal ?? `code ${code}`})`, true));
     started.stdin?.on("error", () => undefined);
     createInterface({ input: started.stdout as NodeJS.ReadableStream }).on("line", (line) => {
       for (const [id, { take }] of waiting) {
@@ -78,7 +81,8 @@ export function createProcessServer({ command, args = [], env, cwd }: ProcessOpt
     start().stdin?.write(`${JSON.stringify({ jsonrpc: "2.0", ...message })}\n`);
   }
 
-  function send(method: string, params: object, { timeout, signal }: RpcCall): Promise<RpcReply> {
+  async function send(method: string, params: object, { timeout, signal }: RpcCall): Promise<RpcReply> {
+    signal?.throwIfAborted();
     const id = ++lastId;
     return new Promise<RpcReply>((resolve, reject) => {
       const cancel = (error: Error): void => {
@@ -118,7 +122,7 @@ export function createProcessServer({ command, args = [], env, cwd }: ProcessOpt
       write({ method: "notifications/initialized" });
       return { version: typeof protocolVersion === "string" ? protocolVersion : legacyVersion };
     },
-    /** Sends a request. Returns undefined if the process has exited since it was greeted. */
+    /** Sends a request. Returns undefined if the process has exited since it was initialized. */
     request(greeting: Greeting, call: RpcCall): Promise<RpcReply | undefined> {
       if (!child) return Promise.resolve(undefined);
       return send(call.method, isModern(greeting) ? withMeta(call.params) : call.params, call);

@@ -1,11 +1,11 @@
-// JSON-RPC for an MCP client: the messages, the two eras, and how to read a refusal.
+// JSON-RPC for an MCP client: the messages, the older and the stateless protocol, and how to read an error.
 import { HoldfastError } from "../../core/errors.ts";
 import { isObject } from "../../core/json.ts";
 
 export interface RpcReply {
   result?: { [key: string]: unknown };
   error?: { code: number; message: string; data?: unknown };
-  /** The status of the answer, over HTTP. */
+  /** The HTTP status of the answer; undefined for a child process. */
   status?: number;
 }
 
@@ -19,7 +19,7 @@ export interface RpcCall {
   isRepeatable: boolean;
 }
 
-/** How a server was greeted. */
+/** The result of initializing a connection to a server. */
 export interface Greeting {
   version: string;
   /** The id of the server's session, over HTTP. */
@@ -35,7 +35,7 @@ const client = { name: "holdfast", version: "1" };
 
 export const initializeParams = { protocolVersion: legacyVersion, capabilities: {}, clientInfo: client };
 
-/** Adds the `_meta` field that every request in the stateless era has. */
+/** Adds the `_meta` field that every request of the stateless protocol has. */
 export function withMeta(params: RpcCall["params"]): RpcCall["params"] {
   const meta = {
     ...Object(params["_meta"]),
@@ -49,10 +49,10 @@ export function withMeta(params: RpcCall["params"]): RpcCall["params"] {
 /** The JSON-RPC error code of a failure inside the server. */
 const internalError = -32603;
 
-/** The error codes of a server that has no `initialize`, because it serves only the stateless era. */
+/** Returns whether the server has no `initialize`, because it supports only the stateless protocol. */
 export const hasNoInitialize = ({ error }: RpcReply): boolean => error?.code === -32601 || error?.code === -32022;
 
-/** Finds the reply to a request in a text, which is JSON or a stream of events. Returns undefined if there is none. */
+/** Finds the reply to a request in a response body: JSON, or a stream of events. Returns undefined if there is none. */
 export function findReply(text: string, id: number): RpcReply | undefined {
   const texts = /^\s*[{[]/.test(text) ? [text] : text.split(/\r?\n\r?\n/).map(dataOf);
   return texts.map((part) => parseReply(part, id)).find((reply) => reply !== undefined);
@@ -74,7 +74,7 @@ export function parseReply(text: string, id: number): RpcReply | undefined {
   }
 }
 
-/** `isSent`: the server may have seen the request, and its effect is unknown. */
+/** `isSent`: the server may have received the request, so its effect is unknown. */
 export const serverFailed = (what: string, isSent: boolean, cause?: unknown): HoldfastError =>
   new HoldfastError("server_failed", what, { cause, ...(isSent && { detail: { isSent } }) });
 
@@ -83,5 +83,5 @@ export function resultOf(name: string, { result, error, status = 200 }: RpcReply
   if (result) return result;
   const isSent = status >= 500 || error?.code === internalError;
   const what = isSent ? "failed" : "refused the request";
-  throw serverFailed(`the MCP server ${name} ${what}: ${error?.message ?? "without a reason"}`, isSent);
+  throw serverFailed(`the MCP server ${name} ${what}: ${error?.message ?? "it gave no reason"}`, isSent);
 }
