@@ -1,5 +1,5 @@
-// Checks which files and stores a job may make this worker open. Anyone with write access to the queue can write jobs,
-// and the worker holds keys.
+// Checks which files and stores a job may make this worker open. Everyone with write access to the queue can write
+// jobs, and the worker holds keys.
 import { existsSync, realpathSync } from "node:fs";
 import { basename, dirname, isAbsolute, join, relative, resolve } from "node:path";
 import { invalidOption } from "../core/errors.ts";
@@ -21,7 +21,9 @@ export function assertStore(folder: string, url: string, variables = process.env
   if (file !== undefined) return assertWithin(folder, file);
   const key = keysSentTo(url).find((name) => variables[name]);
   if (key === undefined) return;
-  throw invalidOption(`its store would be sent ${key} of this worker; name the store with the worker's own --store`);
+  throw invalidOption(
+    `the job's store would receive this worker's secret ${key}; name the store with the worker's own --store`,
+  );
 }
 
 /** Returns the environment variables that would be sent to a store because its URL does not contain a key. */
@@ -29,19 +31,19 @@ function keysSentTo(url: string): string[] {
   const { protocol, username, password, search } = URL.canParse(url) ? new URL(url) : new URL("none:");
   if (/^https?:$/.test(protocol)) return username === "" ? ["HOLDFAST_STORE_TOKEN"] : [];
   if (/^postgres(ql)?:$/.test(protocol)) return password === "" ? ["PGPASSWORD"] : [];
-  // Without these parameters the store is Amazon's, or the one set by this worker's own variables.
+  // Without these parameters, the store is Amazon's, or the store that this worker's own variables name.
   const isElsewhere = protocol === "s3:" && /[?&](endpoint|region)=/.test(search);
   return isElsewhere ? ["AWS_SESSION_TOKEN", "AWS_ACCESS_KEY_ID"] : [];
 }
 
-/** Recognises package names; such a name cannot point outside a package. */
+/** Returns whether a target is a package name. Such a name cannot point outside a package. */
 const isPackage = (target: string): boolean =>
   /^@?[\w-][\w.-]*(\/[\w-][\w.-]*)*$/.test(target) && !existsSync(resolve(target));
 
 function assertWithin(folder: string, file: string): void {
   const way = relative(realpathSync(folder), realPath(resolve(file)));
   if (way !== ".." && !/^\.\.[/\\]/.test(way) && !isAbsolute(way)) return;
-  throw invalidOption(`${file} is not in the folder that this worker was started in`);
+  throw invalidOption(`${file} is outside the folder that this worker was started in`);
 }
 
 /** Resolves links in a path, even if the file does not exist yet. */

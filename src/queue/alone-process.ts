@@ -1,5 +1,4 @@
-// The process for one rollout that was being played when its worker died. It plays the rollout that its worker sends,
-// and exits.
+// A process for one rollout whose previous worker died. It runs the rollout that its worker sends, and exits.
 import { messageOf } from "../core/errors.ts";
 import { failedRollout, type Played } from "../core/rollout.ts";
 import { endTelemetry } from "../telemetry/process.ts";
@@ -10,7 +9,7 @@ import { startWatchdog } from "../io/watchdog.ts";
 const stopping = new AbortController();
 
 process.on("disconnect", () => process.exit(1));
-// Ctrl-C reaches every process in a terminal; the worker decides which ones end.
+// Ctrl-C reaches every process in a terminal. It is ignored, because the worker decides which processes end.
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => undefined);
 process.once("message", (request) => {
   process.on("message", () => stopping.abort());
@@ -23,7 +22,7 @@ async function play({ collection, rollout, maxBlocked, ...options }: AloneReques
   const played = await collections
     .openPlayer(collection)
     .then((own) => {
-      // Starts counting now, because loading code takes a while on a busy machine.
+      // The watchdog starts after the code is loaded, because loading takes a while on a busy machine.
       startWatchdog({ maxBlocked, parent });
       return own(rollout, stopping.signal);
     })

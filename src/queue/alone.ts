@@ -1,4 +1,4 @@
-// createAlone(): plays a rollout in its own process, so that a rollout that crashes its process does not affect others.
+// createAlone(): runs a rollout in its own process, so that a rollout that crashes its process does not affect others.
 import { fork } from "node:child_process";
 import { extname } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -21,13 +21,13 @@ export interface AloneRequest extends AloneOptions {
   rollout: Rollout;
 }
 
-/** Maximum number of processes at once. Additional rollouts wait. */
+/** Maximum number of concurrent processes. Additional rollouts wait. */
 const mostAlone = 4;
 
-// Its name ends in .ts here, and in .js in the package.
+// The script's name ends in .ts in the source, and in .js in the package.
 const entry = fileURLToPath(new URL(`./alone-process${extname(import.meta.url)}`, import.meta.url));
 
-/** Returns a collection's players. A failure of kind `worker` says how the process ended. */
+/** Returns a function that creates a collection's player. A failure of kind `worker` says how the process ended. */
 export function createAlone(options: AloneOptions): (collection: QueuedCollection) => Play {
   const { enter, leave } = createPlaces(mostAlone).lane(mostAlone);
 

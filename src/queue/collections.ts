@@ -13,14 +13,14 @@ import { openStore } from "../stores/open.ts";
 import { assertFilesWithin, assertStore } from "./allowed.ts";
 
 export interface CollectionsOptions {
-  /** URL of the queue. It is also the store, unless a collection names a different one. */
+  /** URL of the queue. The queue is also the store, unless a collection names a different store. */
   queue: string;
-  /** Store for all collections; overrides their own. */
+  /** Store for all collections; overrides the stores that they name. */
   store: string | undefined;
   concurrency: number;
   /** All paths that a collection names must be inside this folder. */
   folder: string;
-  /** URLs of models that rollout requests may name, besides models on this machine. */
+  /** URLs of models that rollout requests may name, in addition to models on this machine. */
   models?: readonly string[] | undefined;
 }
 
@@ -43,10 +43,10 @@ export type Collections = ReturnType<typeof createCollections>;
 export function createCollections(options: CollectionsOptions) {
   const { queue, store: override, concurrency, folder } = options;
   const modelFor = createRequestedModels(options.models);
-  /** By settings, least recently used first. */
+  /** Open collections by their settings, least recently used first. */
   const known = new Map<string, Ready>();
   const stores = new Map<string, Shared>();
-  /** Digests of loaded modules: a process loads a module only once. */
+  /** Digests of loaded modules, because a process loads a module only once. */
   const loaded = new Map<string, string>();
 
   /** Shares one store among its users; the last user closes it. If a store failed to open, opening is retried. */
@@ -73,7 +73,7 @@ export function createCollections(options: CollectionsOptions) {
     await assertSameFiles(settings);
     if (host !== undefined && override === undefined && host !== hostname()) {
       throw invalidOption(
-        `its sessions are in ${store} on ${host}; use a store that all can reach, or name yours with --store`,
+        `the sessions are in ${store} on ${host}, which this worker cannot reach; use a shared store, or name this worker's store with --store`,
       );
     }
     if (override === undefined && store !== undefined) assertStore(folder, store);
@@ -106,7 +106,7 @@ export function createCollections(options: CollectionsOptions) {
       if (typeof digest !== "string" || path === undefined) continue;
       const before = loaded.get(`${name} ${path}`);
       if (before !== undefined && before !== digest) {
-        throw invalidOption(`${path} has changed since this worker loaded it; start the worker again`);
+        throw invalidOption(`${path} has changed since this worker loaded it; restart the worker`);
       }
       loaded.set(`${name} ${path}`, digest);
     }
@@ -145,7 +145,7 @@ export function createCollections(options: CollectionsOptions) {
         throw thrown;
       }
     },
-    /** Returns which author's code was running when a rollout was cut short; undefined if that is unknown. */
+    /** Returns the author's code that was running when a rollout was interrupted; undefined if unknown. */
     async readCut({ settings }: QueuedCollection, rollout: Rollout): Promise<string | undefined> {
       const player = await known.get(JSON.stringify(settings))?.player;
       return player?.readCut?.(rollout);
@@ -160,7 +160,7 @@ async function assertSameFiles({ target, files, agent, model }: PlaySettings): P
   const own = await digestFiles(target, { model, ...(agent !== undefined && { agent }) });
   const changed = differences(files, own);
   if (changed.length === 0) return;
-  // Contains names only: the message is stored in the queue, and must not reveal details of this machine's files.
+  // Contains only names: the message is stored in the queue, and must not reveal details of this machine's files.
   const names = changed.map((text) => text.split(" was ", 1)[0]).join(", ");
   throw invalidOption(`the collector's files differ from this worker's: ${names}`);
 }

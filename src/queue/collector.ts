@@ -1,4 +1,4 @@
-// queuePlayer(): plays a collection on workers. Builds the settings they receive and opens the connection.
+// queuePlayer(): runs a collection on workers. Builds the settings that workers receive, and opens the connection.
 import { hostname } from "node:os";
 import { resolve } from "node:path";
 import { invalidOption } from "../core/errors.ts";
@@ -15,10 +15,10 @@ import type { PlayedSettings, Player } from "../rollout/source.ts";
 /** The settings from which a worker builds its player. */
 export interface PlaySettings extends Omit<PlayedSettings, "concurrency" | "model" | "agent"> {
   model: string;
-  /** The model that a rollout request's client names, in place of `model`. */
+  /** The model that a rollout request's client names, instead of `model`. */
   requested?: RequestedModel;
   agent?: string;
-  /** As given. Resolved against the folder in which the worker was started. */
+  /** The path as the user passed it. The worker resolves it in its own working folder. */
   target?: string;
   /** Where the sessions are; undefined for the queue's own Redis. */
   store?: string;
@@ -35,7 +35,7 @@ export function assertQueue(flags: CollectionSettings): void {
   findStore(flags);
 }
 
-/** Plays on workers. Apart from that, nothing differs from a local collection. */
+/** Creates a player that runs rollouts on workers. Everything else is the same as in a local collection. */
 export async function queuePlayer(
   target: Target | undefined,
   flags: CollectionSettings,
@@ -43,7 +43,8 @@ export async function queuePlayer(
   say: (text: string) => void,
 ): Promise<Player> {
   if ([target, flags.model, flags.agent].some((given) => typeof given === "object")) {
-    const message = "workers load the environment, the model and the agent by name; name them, or leave the queue out";
+    const message =
+      "queue workers load the environment, the model and the agent by name; pass names instead of objects, or remove the queue";
     throw invalidOption(message);
   }
   const { agent, server, model, seed, maxSteps, timeout, temperature, replyTimeout, replyIdle, maxReply, out } = flags;
@@ -72,7 +73,7 @@ export function findStore({
   // Workers know the queue's URL, so jobs need not contain its password.
   if (store === undefined || store === queue) return {};
   if (store.startsWith("memory:")) {
-    throw invalidOption("workers cannot share memory:; leave --store out, or name a server's");
+    throw invalidOption("workers cannot share a memory: store; remove --store, or name a store that they can reach");
   }
   const [, file] = /^sqlite:(.+)$/.exec(store) ?? [];
   return file === undefined ? { store } : { store: `sqlite:${resolve(file)}`, host: hostname() };

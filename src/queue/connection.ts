@@ -19,21 +19,21 @@ export interface Connection {
   prefix: string;
   /** Opens a connection that only listens. */
   listener(): Client;
-  /** Asks every server: one, or all nodes of a Cluster. */
+  /** Queries every server: a single server, or all nodes of a Cluster. */
   onEach<T>(ask: (server: Redis) => Promise<T>): Promise<T[]>;
   close(): void;
 }
 
-/** Milliseconds for the first connection. */
+/** Maximum milliseconds for the first connection. */
 const connectTimeout = 5000;
-/** Longer than any command that waits for a job. A paused server keeps its connections but does not answer. */
+/** Milliseconds without an answer before a connection is replaced. Longer than any command that waits for a job. */
 const socketTimeout = 15_000;
 
 const needs = "the job queue needs `npm install bullmq ioredis`";
 
 /**
- * Connects, and rejects if the server is unreachable. If the server disappears later, waits for it and shows a message.
- * `name` identifies the connection on the server.
+ * Connects to a queue, and rejects if the server is unreachable. If the server disappears later, the connection waits
+ * for it and shows a message. `name` identifies the connection on the server.
  */
 export async function connectQueue(
   address: QueueAddress,
@@ -70,7 +70,7 @@ export async function connectQueue(
   };
 }
 
-/** In braces, because a Cluster must keep all of a queue's keys on one node. */
+/** The prefix is in braces, because a Cluster must keep all of a queue's keys on one node. */
 export const toKeyPrefix = ({ prefix }: QueueAddress): string => `{${prefix}:queue}`;
 
 async function ready(client: Client, shown: string): Promise<void> {
@@ -84,7 +84,7 @@ async function ready(client: Client, shown: string): Promise<void> {
       settle();
     };
     const refuse = (code: "store_busy" | "store_failed"): void => {
-      const why = last === undefined ? "it does not answer" : messageOf(last);
+      const why = last === undefined ? "the server does not answer" : messageOf(last);
       end(() => reject(new HoldfastError(code, `the queue at ${shown} cannot be reached: ${why}`, { cause: last })));
     };
     const timer = setTimeout(() => refuse("store_busy"), connectTimeout);
@@ -98,7 +98,7 @@ async function ready(client: Client, shown: string): Promise<void> {
   });
 }
 
-/** Milliseconds of absence before a message. */
+/** Milliseconds without a connection before a message is shown. */
 const unnoticed = 1000;
 
 function tellOutages(client: Client, shown: string, say: (text: string) => void): void {
@@ -123,7 +123,7 @@ export function queueAddress(url: string): QueueAddress {
   if (/^rediss?(\+\w+)?:\/\//.test(url)) return { ...addressOf({ url }), typed: maskCredentials(url) };
   const [scheme] = url.split(":", 1);
   const shown = /^[a-z0-9+.-]+:/.test(url) ? `${scheme}:` : `"${url}"`;
-  throw invalidOption(`a queue is redis://HOST, as in redis://127.0.0.1:6379, not ${shown}`);
+  throw invalidOption(`${shown} is not a valid queue URL; use redis://HOST, as in redis://127.0.0.1:6379`);
 }
 
 /** Replaces user and password with placeholders. Quotes the URL if a shell would interpret part of it. */

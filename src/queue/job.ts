@@ -32,9 +32,9 @@ export function parseJob(data: unknown): JobData | undefined {
   return isOurs ? (data as JobData) : undefined;
 }
 
-/** What went wrong with a job, and how often. Stored as the job's progress. */
+/** A problem with a job, and how often it occurred. Stored as the job's progress. */
 export interface Trouble {
-  /** `refused`, `returned`: the job was put back. `crashed`: it crashed its process, and is played again. */
+  /** `refused`, `returned`: the job is back in the queue. `crashed`: the job crashed its process, and runs again. */
   type: "refused" | "returned" | "crashed";
   reason: string;
   worker: string;
@@ -46,7 +46,7 @@ export const queueName = "rollouts";
 /** Seconds for which a result is kept for its collector: a week. */
 const kept = 7 * 24 * 3600;
 
-/** Number of events that BullMQ keeps. They are not read, and each may contain a whole transcript. */
+/** Number of events that BullMQ keeps: few, because nothing reads them, and each may contain a whole transcript. */
 const events = 10;
 
 export function queueOptions({ client, prefix }: Connection): QueueOptions {
@@ -64,13 +64,11 @@ export const toJobId = (run: string, session: string): string => `${toCollection
 /** Prefix of the job ids of a collection. */
 export const toCollectionKey = (run: string): string => createHash("sha256").update(run).digest("hex").slice(0, 12);
 
-/** Returns the collection's key from a job id. */
 export const parseCollectionKey = (jobId: string): string => jobId.split(".", 1)[0] ?? "";
 
 /** The channel that announces a collection's finished jobs. Its collector subscribes while it runs. */
 export const doneChannel = (prefix: string, runKey: string): string => `${prefix}:done:${runKey}`;
 
-/** Parses the progress of a job. */
 export function parseTrouble(progress: unknown): Trouble | undefined {
   const { type = "returned", reason, worker, times } = Object(progress) as Partial<Trouble>;
   if (typeof reason !== "string" || typeof worker !== "string" || typeof times !== "number") return undefined;

@@ -31,17 +31,18 @@ interface Waiting {
   end(played: Played): void;
 }
 
-/** Poll interval in milliseconds. Polling is needed because job events can be missed. */
+/** Poll interval in milliseconds. Polling is needed, because messages about finished jobs can be missed. */
 const lookEvery = 1000;
-/** Jobs checked at a time. */
+/** Number of jobs that are checked together. */
 const lookAt = 500;
 /** Milliseconds without a result before a message explains why. */
 const quiet = 5000;
 const sayEvery = 30_000;
 
 /**
- * Each rollout is a job whose id is derived from its session. A queued job is not added again. If a job finished while
- * no collector was waiting, its result is returned immediately. Results stay in the queue until they are delivered.
+ * Queues rollouts as jobs, with ids derived from their sessions. A queued job is not added again. If a job finished
+ * while no collector was waiting, its result is returned immediately. Results stay in the queue until they are
+ * delivered.
  */
 export async function openQueuePlayer({ address, collection, say }: QueuePlayerOptions): Promise<Player> {
   const connection = await connectQueue(address, say);
@@ -66,7 +67,7 @@ export async function openQueuePlayer({ address, collection, say }: QueuePlayerO
     if (job?.finishedOn !== undefined) return take(id, job);
     const data: JobData = { collection, rollout };
     if (!job) await queue.add(collection.title, data, { jobId: id });
-    // The collection was resumed with different settings.
+    // The job is updated if the collection was resumed with different settings.
     else if (!equalJson({ ...job.data.collection }, { ...collection })) await job.updateData(data);
   }
 
@@ -78,9 +79,9 @@ export async function openQueuePlayer({ address, collection, say }: QueuePlayerO
     found.end(
       isPlayed
         ? withOutcome(returnvalue)
-        : failedRollout(found.rollout.session, "internal", failedReason ?? "the worker gave no result"),
+        : failedRollout(found.rollout.session, "internal", failedReason ?? "the worker returned no result"),
     );
-    // The caller writes the result first. If this process is killed before that, the result is still in the queue.
+    // Removes the result after the caller has written it. If this process is killed earlier, the queue still has it.
     setImmediate(() => leave(queue.remove(id)));
   }
 
@@ -103,7 +104,7 @@ export async function openQueuePlayer({ address, collection, say }: QueuePlayerO
    * messages are rate-limited.
    */
   function complain(thrown: unknown): void {
-    const text = `the queue at ${address.shown} refuses: ${messageOf(thrown)}`;
+    const text = `the queue at ${address.shown} refused a job, which will be sent again: ${messageOf(thrown)}`;
     if (isOver || Date.now() - (complaints.get(text) ?? 0) < sayEvery) return;
     complaints.set(text, Date.now());
     say(text);
@@ -120,7 +121,7 @@ export async function openQueuePlayer({ address, collection, say }: QueuePlayerO
     } catch (thrown) {
       complain(thrown);
     }
-    // With many jobs a check takes long; spend at most a tenth of the time on it.
+    // With many jobs a check takes long, so checks take at most a tenth of the time.
     const pause = Math.max(lookEvery, 10 * (Date.now() - began));
     if (!isOver) timer = setTimeout(() => void lookAround(), pause);
   }
@@ -147,7 +148,7 @@ export async function openQueuePlayer({ address, collection, say }: QueuePlayerO
       const trouble = parseTrouble((await queue.getJob(id))?.progress);
       if (!trouble || told.has(trouble.reason)) continue;
       told.add(trouble.reason);
-      const what = trouble.type === "crashed" ? "plays a rollout again" : "has put rollouts back";
+      const what = trouble.type === "crashed" ? "retries a rollout" : "returned rollouts to the queue";
       say(`worker ${trouble.worker} ${what}: ${trouble.reason}`);
     }
   }
@@ -157,16 +158,13 @@ export async function openQueuePlayer({ address, collection, say }: QueuePlayerO
     leaving.add(leaves);
   }
 
-  /**
-   * Removes a job that has not started. A started one is played to its end, and its result waits for the resumed
-   * collection.
-   */
+  /** Removes a job that has not started. A started job runs on, and its result waits for the resumed collection. */
   async function withdraw(id: string): Promise<void> {
     const state = await queue.getJobState(id);
     if (state === "waiting" || state === "delayed") await queue.remove(id);
   }
 
-  /** Removes jobs left by a process that was killed right after it wrote their results. */
+  /** Removes jobs that a killed process left in the queue after it wrote their results. */
   async function clear(): Promise<void> {
     const ids = await queue.getRanges(["completed", "failed", "wait", "delayed"], 0, -1);
     await Promise.all(ids.filter((id) => parseCollectionKey(id) === mine).map((id) => queue.remove(id)));
@@ -190,7 +188,7 @@ export async function openQueuePlayer({ address, collection, say }: QueuePlayerO
         const cancel = (): void => {
           isCancelled = true;
           own.end(failedRollout(rollout.session, "internal", "it was cancelled"));
-          // Wait until it is queued, or it would stay behind.
+          // Waits until the job is queued. Otherwise the job would stay in the queue.
           leave(own.putting.then(() => withdraw(id)));
         };
         if (waiting.size === 0) newest = Date.now();
@@ -198,7 +196,7 @@ export async function openQueuePlayer({ address, collection, say }: QueuePlayerO
         stopListening = onAbort(signal, cancel);
         if (!signal.aborted) void look(id);
       }),
-    /** After a cancellation, removes jobs that have not started. Otherwise removes leftovers. */
+    /** After a cancellation, removes jobs that have not started. Otherwise removes jobs left by killed processes. */
     async stop() {
       await Promise.all(leaving);
       if (!isCancelled) await clear();
@@ -210,7 +208,7 @@ export async function openQueuePlayer({ address, collection, say }: QueuePlayerO
   };
 }
 
-/** Also reads results from workers of version 0.1, which do not name an outcome. */
+/** Converts results from workers of version 0.1, which have no outcome field. */
 function withOutcome(played: Played & { failure?: object; forked?: number }): Played {
   if ("outcome" in played) return played;
   const { forked, ...rest } = played as Omit<Played, "outcome"> & { failure?: object; forked?: number };

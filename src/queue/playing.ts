@@ -1,24 +1,24 @@
-// A rollout that a worker is playing: how to end it early, and how long that may take.
+// A rollout that a worker is running: how to end it early, and how long that may take.
 import { setTimeout as delay } from "node:timers/promises";
 import { onAbort } from "../io/abort.ts";
 import { failedRollout, type Play, type Played, type Rollout } from "../core/rollout.ts";
 
 export interface Playing {
   readonly signal: AbortSignal;
-  /** True once a different worker holds it. */
+  /** True once another worker holds the rollout. */
   readonly isLost: boolean;
   /** Settles when `end` has been called. */
   readonly ended: Promise<void>;
   /** Renews the lock. Ends the rollout if the lock is lost. */
   renew(): Promise<void>;
-  /** Ends it because a different worker holds it. */
+  /** Ends the rollout because another worker holds it. */
   lose(): void;
-  /** Ends it because this worker stops. */
+  /** Ends the rollout because this worker stops. */
   stop(): void;
   end(): void;
 }
 
-/** `extend` prolongs the lock and returns 0 if that is impossible. */
+/** Creates the controls of a running rollout. `extend` prolongs the lock and returns 0 if that is impossible. */
 export function createPlaying(extend: () => Promise<number>): Playing {
   const stopping = new AbortController();
   let isLost = false;
@@ -54,7 +54,7 @@ export function createPlaying(extend: () => Promise<number>): Playing {
 /** Milliseconds that a stopped rollout may take to end. */
 export const mostStopping = 2000;
 
-/** Plays a rollout. After an abort it waits at most `mostStopping`, because a tool may ignore its signal. */
+/** Runs a rollout. After an abort it waits at most `mostStopping`, because a tool may ignore its signal. */
 export async function playUntil(play: Play, rollout: Rollout, signal: AbortSignal): Promise<Played> {
   let stopListening = (): void => undefined;
   const late = new Promise<Played>((resolve) => {

@@ -1,4 +1,4 @@
-// createRequestPlayers(): plays requests' rollouts on workers.
+// createRequestPlayers(): runs the rollouts of rollout requests on workers.
 import type { Json } from "../core/json.ts";
 import { digestFiles } from "../rollout/build-record.ts";
 import type { PlayerFor } from "../rollout/requests/playing.ts";

@@ -1,5 +1,4 @@
-// superviseQueueWorkers(): keeps several worker processes running. A dead worker is replaced, with a longer delay each
-// time it dies early.
+// superviseQueueWorkers(): keeps worker processes running. Replaces dead workers, later after each early death.
 import { fork, type ChildProcess } from "node:child_process";
 import { setTimeout as delay } from "node:timers/promises";
 import { stopOnSignals } from "../io/stop-on-signals.ts";
@@ -21,7 +20,7 @@ interface End {
 
 interface Started {
   child: ChildProcess;
-  /** False if it ended before it took work. */
+  /** False if the worker ended before it took work. */
   started: Promise<boolean>;
   ended: Promise<End>;
 }
@@ -29,15 +28,15 @@ interface Started {
 /** Set in the environment of a supervised worker. */
 export const supervised = "HOLDFAST_SUPERVISED_WORKER";
 
-/** Milliseconds until a dead worker is replaced. Doubles for each one that died early. */
+/** Milliseconds until a dead worker is replaced. The pause doubles after each worker that died early. */
 const shortestPause = 250;
 const longestPause = 30_000;
 /** Milliseconds after which a worker's death no longer counts as early. */
 const longLife = 60_000;
 
 /**
- * Starts the workers and returns when all have ended after a signal. The first one starts alone: if it cannot start,
- * the process exits with its code.
+ * Starts the workers and returns when all have ended after a signal. The first worker starts alone: if it cannot start,
+ * the process exits with the worker's code.
  */
 export async function superviseQueueWorkers({ workers, script, args, say }: SuperviseOptions): Promise<void> {
   const alive = new Set<ChildProcess>();
@@ -59,14 +58,14 @@ export async function superviseQueueWorkers({ workers, script, args, say }: Supe
         resolve({ code, why });
       };
       child.on("exit", (code, by) => {
-        end(code ?? 1, by === blockedSignal ? "its code blocked it" : (by ?? `exit code ${code}`));
+        end(code ?? 1, by === blockedSignal ? "the code that it ran blocked it" : (by ?? `exit code ${code}`));
       });
-      // The process could not be started, because the system is out of memory or processes.
+      // The process could not be started, for example because the system is out of memory.
       child.on("error", (thrown) => end(1, thrown.message));
     });
     const started = new Promise<boolean>((resolve) => {
       child.once("message", () => {
-        // The worker may have missed the signal.
+        // The worker may have missed the signal while it started.
         if (signal.aborted) child.kill("SIGTERM");
         resolve(true);
       });
@@ -83,7 +82,7 @@ export async function superviseQueueWorkers({ workers, script, args, say }: Supe
       const { why } = await ended;
       if (signal.aborted) return;
       pause = performance.now() - began > longLife ? shortestPause : Math.min(2 * pause, longestPause);
-      say(`worker process ${child.pid} ended (${why}); another one starts in ${pause / 1000} s`);
+      say(`worker process ${child.pid} ended (${why}); a new one starts in ${pause / 1000} s`);
       await delay(pause, undefined, { signal }).catch(() => undefined);
     }
   }

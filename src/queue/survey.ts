@@ -1,42 +1,33 @@
 // queueStatus() and clearQueue(): report a queue's jobs by collection, and remove jobs without a collector.
 import { connectQueue, type Connection, type QueueAddress } from "./connection.ts";
-import {
-  doneChannel,
-  parseJob,
-  queueOptions,
-  queueName,
-  parseCollectionKey,
-  parseTrouble,
-  type RolloutQueue,
-  type Trouble,
-} from "./job.ts";
+import { doneChannel, parseJob, queueOptions, queueName, parseCollectionKey, parseTrouble } from "./job.ts";
+import type { RolloutQueue, Trouble } from "./job.ts";
 import { toConnectionName, parseName } from "./worker-name.ts";
 
 export interface CollectionStatus {
   run: string;
   title: string;
-  /** True if a collector is waiting for its results. */
+  /** True if a collector is waiting for the results. */
   collector: boolean;
   waiting: number;
   active: number;
-  /** Active jobs held by silent workers. */
+  /** Active jobs held by unresponsive workers. */
   stalled: number;
-  /** Put back for a while. */
   delayed: number;
-  /** Played, but the collector has not taken the result yet. */
+  /** Played jobs whose result the collector has not taken yet. */
   finished: number;
-  /** Without a result, because of a fault in the worker. */
+  /** Jobs without a result, because of a fault in the worker. */
   failed: number;
-  /** Why a job was put back, or that it crashed its process. */
+  /** The reason why a job was returned to the queue or crashed its process. */
   trouble?: Trouble;
 }
 
 interface Survey {
   /** Job ids by state. */
   ids: { [state in "waiting" | "active" | "delayed" | "finished" | "failed"]: string[] };
-  /** By the prefix of their job ids. */
+  /** The collections, by the prefix of their job ids. */
   collections: Map<string, CollectionStatus>;
-  /** By worker name: seconds of silence, and the number of rollouts it holds. */
+  /** For each worker name, the seconds without a heartbeat, and the number of rollouts that the worker holds. */
   heartbeats: Map<string, number>;
   activeBy: Map<string, number>;
 }
@@ -74,7 +65,7 @@ async function surveyQueue(queue: RolloutQueue, connection: Connection): Promise
       if (!known) continue;
       collections.set(key, known);
       known[state]++;
-      // One per collection: most delayed jobs have the same reason.
+      // Reads one problem per collection, because most delayed jobs have the same reason.
       if (hasTrouble.has(state) && !known.trouble) Object.assign(known, await readTrouble(queue, id, state));
     }
   }
@@ -83,7 +74,7 @@ async function surveyQueue(queue: RolloutQueue, connection: Connection): Promise
   for (const id of ids.active) {
     const by = (await queue.getJob(id))?.processedBy;
     const isLocked = await connection.client.exists(`${queue.toKey(id)}:lock`);
-    // A killed worker disappears before its lock expires.
+    // The connection of a killed worker disappears before its lock expires.
     const isHeld = isLocked && (heartbeats === undefined || by === undefined || heartbeats.has(by));
     const known = collections.get(parseCollectionKey(id));
     if (known && !isHeld) known.stalled++;
@@ -98,7 +89,7 @@ async function newStatus(
   id: string,
 ): Promise<CollectionStatus | undefined> {
   const job = await queue.getJob(id);
-  // The collector may have taken it in the meantime.
+  // The collector may have taken the job in the meantime.
   if (!job) return undefined;
   const { run, title } = parseJob(job.data)?.collection ?? { run: "", title: "other keys, not written by Holdfast" };
   const collector = await isHeard(connection, doneChannel(connection.prefix, parseCollectionKey(id)));
@@ -113,15 +104,15 @@ async function isHeard({ onEach }: Connection, channel: string): Promise<boolean
 
 const hasTrouble = new Set(["delayed", "active"]);
 
-/** Returns a job's trouble. Once a job that was put back is active again, it has none. */
+/** Returns the problem of a job; undefined once the job is active again. */
 async function readTrouble(queue: RolloutQueue, id: string, state: string): Promise<{ trouble?: Trouble }> {
   const trouble = parseTrouble((await queue.getJob(id))?.progress);
   return trouble && (state === "delayed" || trouble.type === "crashed") ? { trouble } : {};
 }
 
 /**
- * Returns the seconds of silence by worker name, measured by the server's clock. A worker on a lost machine stays
- * listed for minutes. Returns undefined if the server does not list connections.
+ * Returns the seconds without a heartbeat by worker name, measured by the server's clock. A worker on a lost machine
+ * stays listed for minutes. Returns undefined if the server does not list connections.
  */
 async function readHeartbeats({ onEach, prefix }: Connection): Promise<Map<string, number> | undefined> {
   const lists = await onEach(async (server) => String(await server.client("LIST"))).catch(() => undefined);
@@ -148,7 +139,7 @@ export interface WorkerStatus {
   pid: number;
   /** Start time. */
   since: string;
-  /** Seconds of silence. A healthy worker is never silent for more than two. */
+  /** Seconds without a heartbeat. For a healthy worker, at most two. */
   silent: number;
   concurrency: number;
   active: number;
@@ -175,13 +166,13 @@ export interface Cleared {
   removed: number;
 }
 
-/** Jobs removed at a time. */
+/** Number of jobs that are removed together. */
 const atOnce = 500;
 
 /**
  * Removes waiting results, and rollouts that have not started, for collections without a collector. Rollouts that a
- * worker is playing are left as they are. A collector that returns at this moment loses nothing: it queues missing
- * rollouts again, and finished ones are in their sessions.
+ * worker is running are left unchanged. A collector that returns at this moment loses nothing: it queues missing
+ * rollouts again, and the sessions of finished rollouts have their results.
  */
 export async function clearQueue(address: QueueAddress, remove: boolean): Promise<Cleared> {
   return withQueue(address, async (queue, connection) => {

@@ -1,5 +1,4 @@
-// Worker names. `queue status` reads everything from the name of a worker's connection, which disappears with the
-// worker.
+// Worker names. `queue status` reads them from the names of the workers' connections, which disappear with the workers.
 
 export interface WorkerName {
   host: string;
@@ -10,8 +9,8 @@ export interface WorkerName {
 }
 
 /**
- * Returns the name for the connection that is never silent for long, because the worker renews and checks its locks on
- * it. BullMQ names its waiting connection, which is silent while there are enough jobs.
+ * Returns the name for the connection on which the worker renews its locks, because that connection is always active.
+ * The connection that BullMQ names is idle while there are enough jobs.
  */
 export const toConnectionName = (prefix: string, name: string): string =>
   `${prefix.replaceAll(/[^!-~]/g, "_")}:heart:${name}`;
@@ -28,7 +27,6 @@ export function parseName(name: string): WorkerName | undefined {
   return { host, pid: Number(pid), since: Number(since) * 1000, concurrency: Number(concurrency) };
 }
 
-/** Returns host and process id for display. */
 export function shownName(name: string): string {
   const found = parseName(name);
   return found ? `${found.host}:${found.pid}` : name;

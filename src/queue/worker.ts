@@ -1,4 +1,4 @@
-// startQueueWorker(): takes rollouts from the queue, plays them, and leaves the results for their collector.
+// startQueueWorker(): takes rollouts from the queue, runs them, and leaves the results for their collector.
 import { hostname } from "node:os";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Job, Worker } from "bullmq";
@@ -6,25 +6,18 @@ import { messageOf } from "../core/errors.ts";
 import type { Play, Played } from "../core/rollout.ts";
 import type { Collections } from "./collections.ts";
 import { connectQueue, toKeyPrefix, type QueueAddress } from "./connection.ts";
-import {
-  doneChannel,
-  parseJob,
-  queueName,
-  toCollectionKey,
-  parseTrouble,
-  type QueuedCollection,
-  type JobData,
-} from "./job.ts";
+import { doneChannel, parseJob, queueName, toCollectionKey, parseTrouble } from "./job.ts";
+import type { QueuedCollection, JobData } from "./job.ts";
 import { createPlaying, mostStopping, orAfter, playUntil, type Playing } from "./playing.ts";
 import { toConnectionName, formatName, shownName } from "./worker-name.ts";
 
 export interface QueueWorkerOptions extends Pick<Collections, "openPlayer" | "readCut"> {
   address: QueueAddress;
-  /** Number of rollouts played at once. */
+  /** Maximum number of concurrent rollouts. */
   concurrency: number;
-  /** Returns a collection's player that plays each rollout in its own process. */
+  /** Returns a collection's player that runs each rollout in its own process. */
   openAlone(collection: QueuedCollection): Play;
-  /** How often a rollout may crash its own process before it fails. */
+  /** A rollout fails after its own process has crashed this many times. */
   maxCrashes: number;
   onEvent(event: WorkerEvent): void;
   /** Receives messages about the queue, for people. */
@@ -34,8 +27,8 @@ export interface QueueWorkerOptions extends Pick<Collections, "openPlayer" | "re
 /** The outcome of a rollout on this worker. */
 export interface WorkerEvent {
   /**
-   * `refused`: not played here. `returned`: put back. `lost`: a different worker holds it. `crashed`: it crashed its
-   * own process, and is played again.
+   * `refused`: this worker cannot run the rollout. `returned`: it is back in the queue. `lost`: another worker holds
+   * it. `crashed`: it crashed its own process, and runs again.
    */
   type: "played" | "failed" | "refused" | "returned" | "lost" | "crashed";
   collection: string;
@@ -44,46 +37,46 @@ export interface WorkerEvent {
 }
 
 export interface QueueWorker {
-  /** Its name in `queue status`. */
+  /** The worker's name in `queue status`. */
   name: string;
-  /** Takes no new jobs, keeps playing for up to `grace` milliseconds, and puts unfinished ones back. */
+  /** Takes no new jobs, waits up to `grace` milliseconds for running jobs, and returns unfinished jobs to the queue. */
   stop(grace: number): Promise<void>;
 }
 
 type RolloutJob = Job<JobData, Played>;
 
-/** Why a job is put back. */
+/** Why a job returns to the queue. */
 interface Why {
   type: "refused" | "returned";
   reason: string;
   times: number;
 }
 
-/** Milliseconds for which a silent worker keeps a rollout. */
+/** Milliseconds for which a worker that does not respond keeps a rollout. */
 const lockDuration = 6000;
 const renewEvery = lockDuration / 4;
-/** Milliseconds between searches for lost workers' rollouts. */
+/** Milliseconds between two searches for rollouts of lost workers. */
 const stalledInterval = 2000;
 /**
- * However often a worker is killed, that does not count as a failure of its rollouts, because only one of them can have
- * killed it. Every rollout that may have done so is then played in its own process, where a crash does count.
+ * A killed worker does not count as a failure of its rollouts, because only one of them can have killed it. Each
+ * rollout that may have killed the worker then runs in its own process, where a crash counts.
  */
 const maxStalledCount = 1_000_000_000;
-/** After this many lost workers, a rollout is played in its own process, whatever it was doing. */
+/** After this many lost workers, a rollout always runs in its own process. */
 const mostStalls = 3;
-/** Milliseconds until a refused rollout is offered again, and until this worker takes a new one. */
+/** Milliseconds until a refused rollout is offered again, and until this worker takes a new rollout. */
 const refusedFor = 250;
 const restFor = 2000;
 const longestRefused = 10_000;
 /**
- * How often a rollout is put back because its store fails or a different process writes its session: about five minutes
- * in total.
+ * Maximum number of times that a rollout returns to the queue because its store fails or another process writes to its
+ * session. The returns take about five minutes in total.
  */
 const mostReturns = 60;
 const returnedFor = (times: number): number => Math.min(250 * 2 ** times, 5000);
 
 /**
- * Takes rollouts until it is stopped, and holds a lock on each. If a lock is not renewed in time, a different worker
+ * Takes rollouts until it is stopped, and holds a lock on each. If a lock is not renewed in time, another worker
  * continues from the session's log, and this worker's result is discarded.
  */
 export async function startQueueWorker(options: QueueWorkerOptions): Promise<QueueWorker> {
@@ -96,9 +89,9 @@ export async function startQueueWorker(options: QueueWorkerOptions): Promise<Que
 
   async function take(job: RolloutJob, token = ""): Promise<Played> {
     const id = job.id as string;
-    if (!parseJob(job.data)) throw new UnrecoverableError("the job is not a rollout of Holdfast");
+    if (!parseJob(job.data)) throw new UnrecoverableError("the job is not a Holdfast rollout");
     const before = playing.get(id);
-    // The lock was lost, and the job returned here before the loss was noticed.
+    // The lock was lost, and this worker got the job again before it noticed the loss.
     before?.lose();
     if (before || isStopping) return putBack(job, token, before ? returnedFor(0) : 0);
     const own = createPlaying(() => job.extendLock(token, lockDuration));
@@ -121,25 +114,26 @@ export async function startQueueWorker(options: QueueWorkerOptions): Promise<Que
       const refusals = countTimes("refused");
       const why: Why = { type: "refused", reason: play, times: refusals + 1 };
       try {
-        // Offered less and less often, because maybe no worker can play it. Randomised, so that one worker is not
-        // offered all of them while the others wake up.
+        // The job is offered less and less often, because maybe no worker can run it. The pause is random, so that one
+        // worker is not offered all jobs while the others wake up.
         const after = Math.min(refusedFor * 2 ** refusals, longestRefused) * (0.5 + Math.random() / 2);
         return await putBack(job, token, Math.round(after), why);
       } finally {
-        // Pauses, so that other workers, which may be able to play it, come first.
+        // Pauses, so that other workers, which may be able to run the job, come first.
         if (refusals < 2) await delay(restFor, undefined, { signal: own.signal }).catch(() => undefined);
       }
     }
     const began = performance.now();
     const isSuspect = job.stalledCounter > 0 && (await maySuspect(job));
     const ended = await (isSuspect ? playAlone(job, own.signal) : playUntil(play, rollout, own.signal));
-    // Excludes the time spent waiting for a worker.
+    // The seconds do not include the time spent waiting for a worker.
     const result: Played = { ...ended, seconds: (performance.now() - began) / 1000 };
     if (own.isLost) throw lost(job);
     if (result.outcome !== "failed") return result;
-    if (own.signal.aborted) return putBack(job, token, 0, { type: "returned", reason: "the worker ends", times });
+    if (own.signal.aborted)
+      return putBack(job, token, 0, { type: "returned", reason: "the worker is stopping", times });
     const { kind, reason } = result.failure;
-    // The store is unreachable, or a worker that lost the rollout wrote to its session.
+    // A failure of kind "store": the store is unreachable, or another worker wrote to the rollout's session.
     if (kind !== "store" || times >= mostReturns) return result;
     return putBack(job, token, returnedFor(times), { type: "returned", reason, times: times + 1 });
   }
@@ -150,7 +144,7 @@ export async function startQueueWorker(options: QueueWorkerOptions): Promise<Que
     return (await readCut(collection, rollout).catch(() => undefined)) !== undefined;
   }
 
-  /** Plays a rollout in its own process. Plays it again if it crashes that process. */
+  /** Runs a rollout in its own process. Runs it again if it crashes that process. */
   async function playAlone(job: RolloutJob, signal: AbortSignal): Promise<Played> {
     const { collection, rollout } = job.data;
     const trouble = parseTrouble(job.progress);
@@ -161,7 +155,7 @@ export async function startQueueWorker(options: QueueWorkerOptions): Promise<Que
       const reason = `${ended.failure.reason} while ${cut} was running (${times} of ${maxCrashes} times)`;
       if (times >= maxCrashes) return { ...ended, failure: { kind: "worker", reason } };
       onEvent(toEvent("crashed", job, reason));
-      // Read by `queue status`, the collector and the next worker.
+      // `queue status`, the collector and the next worker read the progress.
       await job.updateProgress({ type: "crashed", reason, times, worker: shownName(name) }).catch(() => undefined);
     }
   }
@@ -177,13 +171,13 @@ export async function startQueueWorker(options: QueueWorkerOptions): Promise<Que
     if (why) {
       const { type, reason, times } = why;
       onEvent(toEvent(type, job, reason));
-      // Read by `queue status` and by the next worker.
+      // `queue status` and the next worker read the progress.
       await job.updateProgress({ type, reason, times, worker: shownName(name) }).catch(() => undefined);
     }
     throw after === 0 ? new WaitingError() : new DelayedError();
   }
 
-  /** Reports a lost job. A different worker has it or will get it. */
+  /** Reports a lost job. Another worker has it or will get it. */
   function lost(job: RolloutJob): Error {
     onEvent(toEvent("lost", job));
     return new DelayedError();
@@ -197,7 +191,7 @@ export async function startQueueWorker(options: QueueWorkerOptions): Promise<Que
     lockDuration,
     stalledInterval,
     maxStalledCount,
-    // After a lost connection.
+    // Milliseconds before the worker continues after a lost connection.
     runRetryDelay: 1000,
     skipLockRenewal: true,
   });
@@ -208,7 +202,7 @@ export async function startQueueWorker(options: QueueWorkerOptions): Promise<Que
     if (!isExpected(error)) say(`the queue failed: ${messageOf(error)}`);
   });
   const tell = ({ id, data }: RolloutJob): void => {
-    // Only speeds things up: the collector also polls.
+    // The message only saves time, because the collector also polls.
     const channel = doneChannel(connection.prefix, toCollectionKey(data.collection.run));
     connection.client.publish(channel, id as string).catch(() => undefined);
   };
@@ -219,7 +213,7 @@ export async function startQueueWorker(options: QueueWorkerOptions): Promise<Que
   });
   worker.on("failed", (job, error) => {
     if (!job) return;
-    if (!parseJob(job.data)) return say(`the queue has a job that is not Holdfast's: ${job.id}`);
+    if (!parseJob(job.data)) return say(`the queue has a job that was not created by Holdfast: ${job.id}`);
     onEvent(toEvent("failed", job, messageOf(error)));
     tell(job);
   });
@@ -243,7 +237,7 @@ function toEvent(type: WorkerEvent["type"], { data }: RolloutJob, reason?: strin
   return { type, collection: collection.title, session: rollout.session, ...(reason !== undefined && { reason }) };
 }
 
-/** BullMQ's errors for a job that a different worker holds, and for an unreachable server. */
+/** BullMQ's errors for a job that another worker holds, and for an unreachable server. */
 const expected =
   /\block\b|not in the active state|Missing key for job|Connection is closed|ECONN|EPIPE|ETIMEDOUT|socket/i;
 const isExpected = (error: Error): boolean =>

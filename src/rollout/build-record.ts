@@ -22,7 +22,7 @@ export async function buildRecord(
   flags: CollectionSettings,
 ): Promise<CollectionRecord> {
   const { rows, inputs, failures, run } = outputPaths(flags.out);
-  // Checked before an error suggests --force, which does not help if the tasks have changed.
+  // Tasks are checked first, because the error about settings suggests --force, which does not help with changed tasks.
   const assertTasks = (systems: (Json | undefined)[] = []): Promise<void> =>
     assertSameTasks(
       inputs,
@@ -36,20 +36,18 @@ export async function buildRecord(
   const there = [rows, inputs, failures].find((file) => existsSync(file));
   if (!before && there === undefined) return { run: randomUUID(), settings };
   if (!flags.resume)
-    throw invalidOption(`${there ?? run} exists already; continue it with --resume, or choose another --out`);
+    throw invalidOption(`${there ?? run} already exists; continue it with --resume, or choose another --out`);
   const changed = before && differences({ "random-seed": defaultOf(before), ...before.settings }, settings);
   if (changed?.length !== 0 || flags.force) await assertTasks([before?.settings["system"]]);
   if (flags.force || changed?.length === 0) return { run: before?.run ?? randomUUID(), settings };
   throw invalidOption(
     changed
-      ? `${flags.out} was collected with other settings: ${changed.join("; ")}. Use the same settings, or --force`
+      ? `${flags.out} was collected with different settings: ${changed.join("; ")}. Use the same settings, or --force`
       : `${run} is missing, so the settings of ${there} are unknown. Choose another --out, or use --force`,
   );
 }
 
-/**
- * Returns the default for --random-seed. Collections from version 0.1 had no such setting, and resume as they started.
- */
+/** Returns the default for --random-seed. Collections of version 0.1 had no such setting, and resume as they began. */
 const defaultOf = ({ settings }: CollectionRecord): RandomSeedPolicy =>
   settings["random-seed"] === undefined ? "per-rollout" : "per-task";
 
@@ -70,8 +68,8 @@ async function readEarlierRecord(
 }
 
 /**
- * Refuses changed tasks, even with --force. Otherwise one task number would mean two tasks, and an episode would
- * continue with a different task.
+ * Refuses changed tasks, even with --force. Otherwise one task number would mean two tasks, and an episode could
+ * continue with a task that it did not start with.
  */
 async function assertSameTasks(
   inputs: string,
@@ -89,8 +87,8 @@ async function assertSameTasks(
 }
 
 /**
- * Returns the settings that outcomes depend on, including the time limit. Concurrency, attempts and location are not
- * among them, because they may change later.
+ * Returns the settings that outcomes depend on, including the time limit. Concurrency, attempts and location may change
+ * later, so they are not among them.
  */
 async function buildSettings(
   target: Target | undefined,
@@ -117,9 +115,13 @@ async function buildSettings(
   };
 }
 
-/** Returns settings that earlier versions' records do not have, if they are given. */
-function requestSettings({ topP, maxTokens, system, request, labels }: CollectionSettings): Settings {
+/** Returns the settings that records of earlier versions do not have, if the settings are given. */
+function requestSettings(flags: CollectionSettings): Settings {
+  const { topP, maxTokens, maxTotalTokens, maxCost, system, request, labels, harness } = flags;
   return {
+    ...(harness !== undefined && { harness }),
+    ...(maxTotalTokens !== undefined && { "max-total-tokens": maxTotalTokens }),
+    ...(maxCost !== undefined && { "max-cost": maxCost }),
     ...(topP !== undefined && { "top-p": topP }),
     ...(maxTokens !== undefined && { "max-tokens": maxTokens }),
     ...(system !== undefined && { system }),
@@ -128,7 +130,7 @@ function requestSettings({ topP, maxTokens, system, request, labels }: Collectio
   };
 }
 
-/** Returns digests of the files used to play episodes. They must be equal on every machine that plays. */
+/** Returns digests of the files used to run episodes. They must be equal on every machine that runs episodes. */
 export async function digestFiles(target: Target | undefined, flags: FileFlags): Promise<Settings> {
   return {
     // Modules imported by the environment's file are not covered.
@@ -160,11 +162,11 @@ async function findSource(target: Target | undefined, { model, agent }: FileFlag
   }
   const variable = model.startsWith("anthropic:") ? "ANTHROPIC_BASE_URL" : "OPENAI_BASE_URL";
   const url = /^(openai|chat|anthropic):/.test(model) ? process.env[variable] : undefined;
-  // Only the host: the URL may contain a password.
+  // Records only the host, because the URL may contain a password.
   return url !== undefined && URL.canParse(url) ? { server: new URL(url).host } : {};
 }
 
-/** Formats the branches in a fixed order, however they were given. */
+/** Formats the branches in the order of their steps, whatever order they were given in. */
 function formatBranches(branches: Branching[]): string {
   const sorted = [...branches].sort((a, b) => a.step - b.step);
   return sorted.map(({ ways, step }) => `${ways}@${step}`).join(" ");
@@ -176,22 +178,16 @@ async function digestFile(file: string): Promise<string> {
   return `sha256:${hash.digest("hex").slice(0, 16)}`;
 }
 
-interface ChangedTaskOptions {
-  limit?: number | undefined;
-  /** System prompts from a setting, now and before. They replace the tasks' instructions. */
-  systems?: (Json | undefined)[];
-}
-
 type Rows = AsyncIterable<ReadRow | BadRow>;
 
 /**
  * Returns the first task that differs from the input stored under its number. Tasks present in only one file are
- * ignored.
+ * ignored. `systems`: system prompts from a setting, now and before. They replace the tasks' instructions.
  */
 async function changedTask(
   inputs: Rows,
   tasks: Rows,
-  { limit = Infinity, systems = [] }: ChangedTaskOptions = {},
+  { limit = Infinity, systems }: { limit: number | undefined; systems: (Json | undefined)[] },
 ): Promise<{ task: number; line: number } | undefined> {
   const before = new Map<number, string>();
   /** Tasks whose instructions come from a setting. */
@@ -209,7 +205,7 @@ async function changedTask(
     if (++count > limit) break;
     const numbered = numberTask(read);
     const was = before.get(numbered.task);
-    // A row with a different task's number is refused elsewhere.
+    // `collect` refuses a row with another task's number.
     if (was === undefined || ("row" in read && "problem" in numbered)) continue;
     if (!("row" in read)) return { task: numbered.task, line: read.line };
     const row = told.has(numbered.task) ? withoutInstructions(read.row) : read.row;

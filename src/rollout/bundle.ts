@@ -23,17 +23,17 @@ export interface BundleOptions {
   events(session: string): Promise<NumberedEvent[] | undefined>;
   onRow(): void;
   onBad: OnBad;
-  /** Called when a session's log is too large for the page and is left out. */
+  /** Called when a session's log is too large for the page and is omitted. */
   onLongLog(session: string): void;
 }
 
 const rowsInChunk = 2_000;
-/** Approximate characters per part, and the limit for one log. */
+/** Approximate number of characters in a part, and the maximum number in a log. */
 const [partLength, longestLog] = [1_000_000, 64_000_000];
 
 /**
- * Writes while it reads, so it holds only part of a collection in memory. `about` is written last, because the page
- * shows nothing until it exists.
+ * Writes a bundle while it reads, so that only part of a collection is in memory. `about` is written last, because the
+ * page shows nothing until it exists.
  */
 export async function writeBundle(options: BundleOptions): Promise<BundleCollection[]> {
   const { out, page, version } = options;
@@ -60,7 +60,7 @@ async function buildIndexPage(page: string): Promise<string> {
   const text = await readFile(join(page, "index.html"), "utf8").catch(() => "");
   const marked = text.replace('<meta name="holdfast-data" content=""', mark);
   if (marked !== text) return marked;
-  throw cannotLoad("the viewer is not built; run npm run build");
+  throw cannotLoad("the viewer is not built; build it with: npm run build");
 }
 
 /** Prepares the folder: creates it, or removes an older bundle from it. */
@@ -78,7 +78,7 @@ async function makeRoom(out: string): Promise<void> {
 }
 
 const taken = (out: string, why: string): HoldfastError =>
-  invalidOption(`${out} ${why} and does not hold an older bundle; choose another folder for --bundle`);
+  invalidOption(`${out} ${why} and does not contain an older bundle; choose another folder for --bundle`);
 
 async function writeCollection(details: CollectionDetails, options: BundleOptions): Promise<BundleCollection> {
   const { out, onBad, onRow } = options;
@@ -137,7 +137,7 @@ async function logText(session: string, { events, onLongLog }: BundleOptions): P
   return texts.length === 0 ? "null" : `[${texts.join(",")}]`;
 }
 
-/** Writes data as a script, because a page opened from disk may load scripts and nothing else. */
+/** Writes data as a script, because a page opened from disk may load only scripts. */
 async function writeData(out: string, name: string, json: string): Promise<void> {
   const file = join(out, "data", `${name}.js`);
   makeFolder(join(file, ".."));

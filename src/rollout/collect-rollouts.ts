@@ -6,15 +6,16 @@ import { cannotLoad, HoldfastError, invalidOption } from "../core/errors.ts";
 import type { Thrown } from "../core/event.ts";
 import type { Store } from "../core/store.ts";
 import { hideSecrets } from "../io/hide-secrets.ts";
-import { openStore } from "../stores/open.ts";
+import { openStore, reachStore } from "../stores/open.ts";
 import { collect, type Collected, type CollectOptions } from "./collect.ts";
 import { isUrl, type CollectionSettings, type RandomSeedPolicy, type Target } from "./collection-settings.ts";
 import { forgetIn } from "./forget.ts";
+import type { HarnessServer } from "./harness/server.ts";
 import { locate } from "./load.ts";
 import { createMetrics, type CollectionMetrics } from "./metrics.ts";
 import { claimOutput } from "./output-lock.ts";
 import { fileOutput, outputPaths, storeFileFor, writeWhole } from "./output.ts";
-import { assertRequest } from "./prepare.ts";
+import { assertHarness, assertRequest } from "./prepare.ts";
 import { buildRecord } from "./build-record.ts";
 import { writeRecord, type CollectionRecord, type CollectionSummary } from "./collection-record.ts";
 import { openPlaySource, type OnEvent, type Player, type Source } from "./source.ts";
@@ -28,13 +29,15 @@ export type CollectionHooks = Pick<
   CollectOptions,
   "signal" | "onStart" | "onRow" | "onRetry" | "onFewer" | "onRunning"
 > & {
-  /** Called with the events of conversations that are played in this process. */
+  /** Called with the events of conversations that run in this process. */
   onEvent?: OnEvent | undefined;
   /** Called with the errors that the author's code throws in this process, with their stack traces. */
   onError?: ((error: Thrown) => void) | undefined;
-  /** Called once with the total number of rollouts, before the first is played. */
+  /** Called once, before the first rollout, with the total number of rollouts. */
   onPlan?: ((total: number) => void) | undefined;
-  /** Plays the rollouts elsewhere, for example on a queue. Default: in this process. */
+  /** Opens the server that a harness talks to. Required with `harness`. */
+  harnessServer?: HarnessServer | undefined;
+  /** Runs the rollouts elsewhere, for example on a queue. Default: in this process. */
   playerFor?: ((record: CollectionRecord) => Promise<Player>) | undefined;
 };
 
@@ -50,9 +53,9 @@ const defaults = { model: "scripted", repeats: 1, concurrency: 32, attempts: 3, 
 const stopWithin = 2_000;
 
 /**
- * Plays an environment's tasks with a model or an agent and writes the scored rows to `out`. Failures, metrics and the
- * settings are written next to it. `resume: true` continues a collection that was stopped or killed. The settings are
- * those of `holdfast collect`; the environment, the model and the agent may also be given as objects.
+ * Runs an environment's tasks with a model or an agent and writes the scored rows to `out`. Failures, metrics and the
+ * settings are written next to it. `resume: true` continues a collection that was stopped or killed. It has the
+ * settings of `holdfast collect`; the environment, the model and the agent may also be objects.
  *
  * @example
  * const { scored, metrics } = await collectRollouts({
@@ -64,11 +67,12 @@ const stopWithin = 2_000;
  */
 export async function collectRollouts(given: Settings): Promise<CollectionResult> {
   const { environment, signal, onPlan, onStart, onRow, onRetry, onFewer, onRunning, ...others } = given;
-  const { onEvent, onError, playerFor, ...rest } = others;
+  const { onEvent, onError, playerFor, harnessServer, ...rest } = others;
   const settings: CollectionSettings = { ...defaults, ...rest };
   assertRequest(settings);
+  assertHarness(settings);
   // Tasks are read later, one by one, because they may not fit in memory.
-  const source = await openPlaySource(environment, settings);
+  const source = await openPlaySource(environment, settings, harnessServer);
   const tasks = await findTasks(environment, settings);
   // Lock before checking for output. Otherwise two collections could both find none and start.
   const lock = await claimOutput(settings.out);
@@ -98,8 +102,8 @@ async function collectLocked({ target, source, tasks, settings, hooks }: LockedC
   const url = settings.store ?? settings.queue ?? storeToResume(out) ?? source.store ?? `sqlite:${storeFileFor(out)}`;
   const store: Store = await openStore(url);
   try {
-    // Fails now if the store cannot be reached, rather than in every rollout.
-    await store.read("holdfast:ready", 0, 1);
+    // Fails now if the store cannot be reached. Otherwise every rollout would fail.
+    await reachStore(store);
     const player = playerFor ? await playerFor(record) : source.player(store, { onEvent, onError });
     const located = {
       ...record,
@@ -159,15 +163,16 @@ async function findTasks(target: Target | undefined, { tasks, out }: CollectionS
   throw cannotLoad(`the tasks file ${file} does not exist; name one with --tasks`);
 }
 
-/** Returns the author's agent, for lists. Not a setting: the settings have the digest of its file. */
+/**
+ * Returns the name or URL of the agent given with `--agent`, which `holdfast runs` shows. It is kept outside the
+ * settings, which identify an agent by the digest of its file.
+ */
 function nameAgent({ agent: name }: Source, { agent }: CollectionSettings): { agent?: string } {
   if (agent === undefined) return {};
   return { agent: isUrl(agent) ? hideSecrets(agent) : name };
 }
 
-/**
- * Returns the location of the code, for readers of the collection. Not a setting: it may have moved before a resume.
- */
+/** Returns the location of the code, for readers of the collection. It is not a setting, because the code may move. */
 function locateCode(target: Target | undefined, { out, server, agent }: CollectionSettings): { target?: string } {
   if (typeof target !== "string" || server !== undefined || isUrl(agent)) return {};
   if (!existsSync(target)) return { target };
@@ -177,7 +182,7 @@ function locateCode(target: Target | undefined, { out, server, agent }: Collecti
 
 async function writeMetrics(out: string, agent: string, seed: number): Promise<CollectionMetrics> {
   const metrics = createMetrics({ seed });
-  // This collection did not write the invalid lines.
+  // Invalid lines are ignored, because this collection did not write them.
   for await (const { row } of finishedRollouts(out, () => undefined)) metrics.add(row);
   const result = metrics.result();
   const { agent_metrics, key_metrics, pass_metrics } = result;
@@ -198,8 +203,8 @@ async function writeMetrics(out: string, agent: string, seed: number): Promise<C
   return result;
 }
 
-/** Yields one group at a time, because together they are as long as the rows. */
-function* toText(opening: string, groups: Iterable<unknown>): Generator<string, void, undefined> {
+/** Yields one group at a time, because all groups together are as large as the rows. */
+function* toText(opening: string, groups: Iterable<unknown>): Generator<string> {
   yield opening;
   let separator = "\n";
   for (const group of groups) {

@@ -1,6 +1,6 @@
-// collect(): plays every task several times, concurrently, and writes each outcome.
+// collect(): runs every task several times, concurrently, and writes each outcome.
 import { setMaxListeners } from "node:events";
-import { setTimeout as delay } from "node:timers/promises";
+import { setImmediate as nextTurn, setTimeout as delay } from "node:timers/promises";
 import { HoldfastError, messageOf } from "../core/errors.ts";
 import { summarizeThrown } from "../core/event.ts";
 import type { Play, Played, Rollout, RolloutFailure as Failure, TaskRow } from "../core/rollout.ts";
@@ -19,42 +19,42 @@ import { createWork } from "./work.ts";
 export interface CollectOptions {
   /** The rows, in order; read on demand. */
   tasks: AsyncIterable<ReadRow | BadRow>;
-  /** Turns a row into the input to play, which is stored. Throws if the row is invalid. */
+  /** Turns a row into the input to run, which is stored. Throws if the row is invalid. */
   prepare(row: TaskRow): TaskRow | Promise<TaskRow>;
   play: Play;
   /** Stores the rows. `collect` closes it. */
   output: CollectionOutput;
-  /** The collection's id. Session ids are derived from it. */
+  /** The collection's id. Session ids are derived from the id. */
   run: string;
   /** Seed for the environment's random numbers. */
   seed: number;
-  /** Which rollouts share random numbers; by default the repeats of a task. A row with a random seed keeps its own. */
+  /** Which rollouts share random numbers; by default the repeats of a task. A row with a random seed keeps its seed. */
   randomSeed?: RandomSeedPolicy | undefined;
   repeats: number;
   /** Where episodes are forked. Default: nowhere. Steps must be distinct. */
   branches?: readonly Branching[] | undefined;
-  /** Number of episodes to play at once. */
+  /** Maximum number of concurrent episodes. */
   concurrency: number;
-  /** Places shared with other collections. Default: its own places. */
+  /** Concurrency slots shared with other collections. Default: slots for this collection only. */
   lane?: Lane | undefined;
-  /** How often a failing rollout is played in total. Resuming a finished collection allows the same number again. */
+  /** Maximum number of attempts per rollout. Resuming a finished collection allows the same number again. */
   attempts: number;
   /** Maximum number of rows. */
   limit?: number | undefined;
   signal?: AbortSignal | undefined;
   /** Called with the number of existing rows. */
   onStart?: ((before: number) => void) | undefined;
-  /** Continue even if a failure would hit every rollout. Default: stop after the first few. */
+  /** Continue even if a failure would affect every rollout. Default: stop after the first few. */
   keepGoing?: boolean | undefined;
-  /** Called with every outcome, and with the errors in the author's code that caused it, one line each. */
+  /** Called with every outcome, and with the errors in the author's code that caused it, one string per error. */
   onRow?: ((row: TaskRow, failed: boolean, errors: string[]) => void) | undefined;
-  /** Called with the number of rollouts that are being played, when it changes. */
+  /** Called with the number of running rollouts, when it changes. */
   onRunning?: ((running: number) => void) | undefined;
   /** Called with the number of rollouts that will not exist because an episode ended before its fork. */
   onFewer?: ((rollouts: number) => void) | undefined;
   /** Called before a rollout is retried. */
   onRetry?: ((rollout: Rollout, failure: Failure) => void) | undefined;
-  /** Called with finished rollouts' sessions that nothing depends on any more. */
+  /** Called with the sessions of finished rollouts that no other rollout needs. */
   forget?: Forget | undefined;
   /** Milliseconds before the next attempt. */
   pause?: ((attempt: number) => number) | undefined;
@@ -65,31 +65,31 @@ export interface Collected {
   before: number;
   scored: number;
   failed: number;
-  /** True if it was stopped before all rollouts were played. */
+  /** True if the collection was stopped before all rollouts had run. */
   stopped: boolean;
-  /** Why it stopped early without a signal. */
+  /** Why the collection stopped early, if no signal stopped it. */
   gaveUp?: GaveUp;
 }
 
-/** A rollout to play, and the number of attempts left after this one. */
+/** A rollout to run, and the number of attempts left after this attempt. */
 interface Due {
   rollout: Rollout;
   left: number;
   node: Node;
-  /**
-   * True if it was already forked. In that case only its session is looked up, because the continuations have the
-   * outcomes.
-   */
+  /** True if the episode was forked before. Then only its session is needed: its continuations have the outcomes. */
   isForked: boolean;
   /** For a continuation: the episode to fork it from. Each attempt forks again. */
   parent: Lasting | undefined;
 }
 
+/** Episodes that start in one turn of the event loop. The first ones then ask their model while others still open. */
+const startsPerTurn = 32;
+
 /** Exponential backoff with jitter. */
 const defaultPause = (attempt: number): number => Math.min(500 * 2 ** attempt, 30_000) * (0.5 + Math.random() / 2);
 
 /**
- * Plays every rollout that is missing in the output. A failing rollout is retried. After its last attempt it is written
+ * Runs every rollout that is missing in the output. A failing rollout is retried. After its last attempt it is written
  * to the failures, without a reward. The collection ends early only if the output cannot be written, the tasks cannot
  * be read, or a failure would hit every rollout.
  *
@@ -107,7 +107,7 @@ export async function collect(options: CollectOptions): Promise<Collected> {
     const settle = settling(options, collected, stopping);
     const work = createWork(source);
     const thrown: unknown[] = [];
-    // One such failure stops everything. Interrupted episodes continue when the collection is resumed.
+    // Ends the collection with a failure. Interrupted episodes continue when the collection is resumed.
     const stop = (cause: unknown): void => {
       thrown.push(cause);
       stopping.abort(cause);
@@ -126,10 +126,12 @@ export async function collect(options: CollectOptions): Promise<Collected> {
       }
     };
     const running = new Set<Promise<void>>();
+    let started = 0;
     try {
       while (!stopping.signal.aborted && (await work.ready()) && (await lane.enter(stopping.signal))) {
         const playing: Promise<void> = one(work.take()).finally(() => running.delete(playing));
         running.add(playing);
+        if (++started % startsPerTurn === 0) await nextTurn();
       }
     } catch (cause) {
       stop(cause);
@@ -159,7 +161,7 @@ interface Forked {
   version: number;
 }
 
-/** Yields the rollouts to play on demand, and returns a forked episode's continuations. */
+/** Yields the rollouts to run on demand, and returns a forked episode's continuations. */
 async function planned(options: CollectOptions, collected: Collected) {
   const { output, tasks, repeats, attempts, limit = Infinity, run, seed, randomSeed, onStart, onFewer } = options;
   const { done, known, tries } = await output.existing();
@@ -169,7 +171,7 @@ async function planned(options: CollectOptions, collected: Collected) {
 
   async function* plan(): Planned {
     const numberTask = createNumbering();
-    /** How often each task has occurred, because a data set may repeat its tasks. */
+    /** The number of rows for each task so far, because a data set may repeat a task. */
     const seen = new Map<number, number>();
     let count = 0;
     for await (const read of tasks) {
@@ -198,7 +200,7 @@ async function planned(options: CollectOptions, collected: Collected) {
     }
   }
 
-  /** Returns the rollouts to play for a node; none if it already has its outcome. */
+  /** Returns the rollouts to run for a node; none if the node already has its outcome. */
   function planNode(node: Node, given: Pick<Rollout, "row" | "random" | "origin">, parent?: Lasting): Due[] {
     if (isDone(node)) {
       if (missing(node) > 0) onFewer?.(missing(node));
@@ -213,14 +215,14 @@ async function planned(options: CollectOptions, collected: Collected) {
     return [{ node, left, isForked, parent, rollout: withAttempt(run, rollout, attempt) }];
   }
 
-  /** Returns whether a node has all its outcomes. */
+  /** Returns whether all outcomes below a node exist. */
   function isDone(node: Node): boolean {
     if (done.has(nodeKey(node))) return true;
     const children = tree.children(node);
     return children.length > 0 && children.every(isDone);
   }
 
-  /** Counts rollouts that will never exist below a finished node because its episode ended before the fork. */
+  /** Counts the rollouts that will never exist, because an episode ended before its fork. */
   function missing(node: Node): number {
     if (done.has(nodeKey(node))) return tree.leaves(node.depth) - 1;
     return tree.children(node).reduce((count, child) => count + missing(child), 0);
@@ -246,7 +248,7 @@ async function planned(options: CollectOptions, collected: Collected) {
   async function prepareRow(read: ReadRow | BadRow): Promise<{ row: TaskRow } | { problem: string; given: TaskRow }> {
     if (!("row" in read)) return { problem: `line ${read.line}: ${read.problem}`, given: {} };
     if (hasOwnMetrics(read.row)) {
-      const problem = `line ${read.line}: rename its field \`metrics\`: rows have the results of verify under that name`;
+      const problem = `line ${read.line}: rename the field \`metrics\`, because output rows store the results of verify under that name`;
       return { problem, given: read.row };
     }
     try {
@@ -267,7 +269,7 @@ async function planned(options: CollectOptions, collected: Collected) {
   return { source: plan(), continued };
 }
 
-/** Returns a function that plays a rollout until it is scored, is forked, or has no attempts left. */
+/** Returns a function that runs a rollout until it is scored, is forked, or has no attempts left. */
 function settling(options: CollectOptions, collected: Collected, stopping: AbortController) {
   const { output, play, run, onRow, onRetry, onFewer, onRunning, forget, keepGoing, pause = defaultPause } = options;
   const giveUp = createGiveUp();
@@ -318,8 +320,8 @@ function settling(options: CollectOptions, collected: Collected, stopping: Abort
         await forget?.([current.session, session]);
         return undefined;
       }
-      // Retries are recorded too, so that the next attempt keeps its number after a crash. A forked episode is not
-      // attempted again, because both attempts would have continuations.
+      // Retries are recorded too, so that the next attempt keeps its number after a crash. A forked episode gets no new
+      // attempt, because both attempts would have continuations.
       if (!isForked) await output.failed({ ...failed, retried: true });
       onRetry?.(current, failure);
       await delay(pause(tried), undefined, { signal: stop }).catch(() => undefined);
@@ -331,12 +333,12 @@ function settling(options: CollectOptions, collected: Collected, stopping: Abort
   }
 }
 
-/** The store lost the forked episode. When it was played again from the start, it had a different outcome. */
-const lostFork: Failure = { kind: "store", reason: "the episode that was forked is not in the store any more" };
+/** The store lost the forked episode, and a new attempt from the start had a different outcome. */
+const lostFork: Failure = { kind: "store", reason: "the forked episode is no longer in the store" };
 
 /**
- * Not retried: an invalid task stays invalid, and a refused request stays refused. A worker has already made several
- * attempts.
+ * These failures are not retried. An invalid task stays invalid, and a refused request stays refused. A worker has
+ * already made several attempts.
  */
 const isFinal = ({ kind, code }: Failure): boolean => kind === "task" || kind === "worker" || code === "model_refused";
 
@@ -353,15 +355,12 @@ function toRow(rollout: Rollout, played: Played, began: number): TaskRow {
     session_id: session,
     ...toLineage(rollout),
     ...(stopped !== undefined && { stopped }),
-    // Counts time in this process only; an episode that continued after a crash took longer.
+    // Counts only the time in this process. An episode that continued after a crash took longer.
     seconds: Math.round(seconds === undefined ? performance.now() - began : 1000 * seconds) / 1000,
   };
 }
 
-/**
- * Marks a row as failed and removes its reward. The log has no event for a failed seed, so the row keeps its stack
- * trace.
- */
+/** Marks a row as failed and removes its reward. No event records a failed seed, so the row keeps its stack trace. */
 function failedRow(row: TaskRow, { kind, reason, thrown }: Failure): TaskRow {
   const about = { failure_kind: kind, failure_reason: reason, ...(thrown?.stack && { failure_stack: thrown.stack }) };
   return { ...row, reward: null, ...about, mask_sample: true };

@@ -15,16 +15,11 @@ import { readRowAt, type BadRow, type OnBad } from "./tasks.ts";
 /** A batch ends at this many summaries, or after this many bytes of the file, so that the first batch arrives soon. */
 const [mostRows, mostBytes] = [500, 4 * 1024 * 1024];
 
-export interface NumberedRollout extends Finished {
-  /** Its index in the collection. */
-  number: number;
-}
-
 /** Numbers a collection's rows: first the rows in the file, then the failures next to it. */
 export async function* numberedRollouts(
   file: string,
   onBad: OnBad = () => undefined,
-): AsyncGenerator<NumberedRollout, void, undefined> {
+): AsyncGenerator<Finished & { number: number }> {
   let number = 0;
   for await (const finished of finishedRollouts(file, onBad)) yield { ...finished, number: number++ };
 }
@@ -38,7 +33,7 @@ export function openCollection(details: CollectionDetails): Collection {
   let places: Awaited<ReturnType<typeof indexRows>> | undefined;
   let known: { state: string; totals: CollectionTotals } | undefined;
 
-  async function* summaries(): AsyncGenerator<RowSummary[], void, undefined> {
+  async function* summaries(): AsyncGenerator<RowSummary[]> {
     const found = await indexRows(file);
     let [batch, bytes]: [RowSummary[], number] = [[], 0];
     for await (const finished of numberedRollouts(file)) {
@@ -53,7 +48,7 @@ export function openCollection(details: CollectionDetails): Collection {
     places = found;
   }
 
-  async function* found(text: string): AsyncGenerator<number[], void, undefined> {
+  async function* found(text: string): AsyncGenerator<number[]> {
     const wanted = text.toLowerCase();
     let [batch, bytes]: [number[], number] = [[], 0];
     for await (const { row, number, place } of numberedRollouts(file)) {
@@ -69,7 +64,7 @@ export function openCollection(details: CollectionDetails): Collection {
   return {
     details,
     rows() {
-      // Checked before the first batch, because an error after that could no longer be reported.
+      // The file is checked before the first batch, because a later error could no longer be reported.
       assertFile(file);
       return summaries();
     },
@@ -91,14 +86,14 @@ export function openCollection(details: CollectionDetails): Collection {
     async row(number) {
       const found = await places?.read(number);
       if (found && rolloutIndex(found).task !== undefined) return found;
-      // Either the row was not read yet, the file was replaced, or the task number depends on the rows before it.
+      // The row was not read yet, the file was replaced, or the task number depends on earlier rows. So reads all rows.
       for await (const finished of numberedRollouts(file)) if (finished.number === number) return finished.row;
       return undefined;
     },
   };
 }
 
-/** Indexes the rows' positions. Rows after the scored ones are in the failures file. */
+/** Indexes the rows' positions. Scored rows come first, then the rows of the failures file. */
 async function indexRows(file: string) {
   const { failures } = outputPaths(file);
   const [starts, lengths]: [number[], number[]] = [[], []];
@@ -132,7 +127,7 @@ async function readInode(file: string): Promise<number | undefined> {
   );
 }
 
-/** Returns a text that changes when rows or failures are written. */
+/** Returns a string that changes when rows or failures are written. */
 async function fileState(file: string): Promise<string> {
   const states = [file, outputPaths(file).failures].map(async (path) => {
     const { size = 0, mtimeNs = 0, ino = 0 } = (await stat(path, { bigint: true }).catch(() => undefined)) ?? {};
@@ -141,7 +136,6 @@ async function fileState(file: string): Promise<string> {
   return (await Promise.all(states)).join();
 }
 
-/** Returns a collection's display name. */
 export function collectionName(file: string): string {
   return basename(file, extname(file));
 }
@@ -150,10 +144,10 @@ export function collectionName(file: string): string {
 export async function assertRollouts(file: string): Promise<void> {
   assertFile(file);
   if (!statSync(file).isFile()) {
-    throw cannotLoad(`${file} can be read only once, as pipes are: write the rows to a file first`);
+    throw cannotLoad(`${file} is a pipe or device, which can be read only once; write the rows to a file first`);
   }
   let bad: BadRow | undefined;
   for await (const _ of finishedRollouts(file, (first) => (bad ??= first))) return;
   if (!bad) return;
-  throw cannotLoad(`${file} has no rows of JSON lines: of line ${bad.line}, ${bad.problem}`);
+  throw cannotLoad(`${file} is not in JSON Lines format: line ${bad.line}: ${bad.problem}`);
 }

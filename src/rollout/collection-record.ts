@@ -1,5 +1,4 @@
-// The record of a collection's settings, stored next to it. Resuming with different settings would mix two collections
-// in one file.
+// The record of a collection's settings, in a file next to its rows. It prevents a resume with other settings.
 import { readFileSync } from "node:fs";
 import { showJson } from "../core/ellipsis.ts";
 import { cannotLoad, messageOf } from "../core/errors.ts";
@@ -7,13 +6,13 @@ import { equalJson, isObject, type Json } from "../core/json.ts";
 import { writeWhole } from "./output.ts";
 
 export interface CollectionRecord {
-  /** The collection's id. Its sessions' ids are derived from it. */
+  /** The collection's id. Session ids are derived from the id. */
   run: string;
-  /** By name: tasks, environment, model, and every setting. */
+  /** The settings by name: tasks, environment, model and all others. */
   settings: { [name: string]: Json };
   /** Location of the environment's code: a package, or a path relative to the record. It may have moved since. */
   target?: string;
-  /** The author's agent, if one plays: its name, or the URL of its server. */
+  /** The author's agent, if there is one: its name, or the URL of its server. */
   agent?: string;
   /** URL of the store with the sessions, without passwords. Absent if it is the file next to the output. */
   store?: string;
@@ -29,9 +28,9 @@ export interface CollectionSummary {
   failed: number;
   /** The mean reward; null if no rollout was scored. */
   reward: number | null;
-  /** When it ended, as an ISO date. */
+  /** When the collection ended, as an ISO date. */
   at: string;
-  /** True if it was stopped before all rollouts were played. */
+  /** True if the collection was stopped before all rollouts had run. */
   stopped?: true;
 }
 
@@ -39,14 +38,14 @@ export async function writeRecord(file: string, record: CollectionRecord): Promi
   await writeWhole(file, `${JSON.stringify(record, null, 2)}\n`);
 }
 
-/** Reads the record from an earlier run of `collect`; returns undefined if it does not exist. */
+/** Reads the record that an earlier `collect` wrote; returns undefined if it does not exist. */
 export function readRecord(file: string): CollectionRecord | undefined {
   let text: string;
   try {
     text = readFileSync(file, "utf8");
   } catch (cause) {
     if ((cause as NodeJS.ErrnoException).code === "ENOENT") return undefined;
-    throw cannotLoad(`${file} cannot be read: ${messageOf(cause)}`, cause);
+    throw cannotLoad(`cannot read ${file}: ${messageOf(cause)}`, cause);
   }
   try {
     const { run, settings, target, agent, store, result } = Object(JSON.parse(text)) as Partial<CollectionRecord>;
@@ -62,16 +61,16 @@ export function readRecord(file: string): CollectionRecord | undefined {
       };
     }
   } catch (cause) {
-    throw cannotLoad(`${file} cannot be read: ${messageOf(cause)}`, cause);
+    throw cannotLoad(`cannot read ${file}: ${messageOf(cause)}`, cause);
   }
-  throw cannotLoad(`${file} is not a valid run record: it needs \`run\` and \`settings\``);
+  throw cannotLoad(`${file} is not a valid run record: it must have \`run\` and \`settings\``);
 }
 
-/** Lists the differing settings as text. */
+/** Lists the differing settings as strings for a message. */
 export function differences(before: CollectionRecord["settings"], now: CollectionRecord["settings"]): string[] {
   const names = new Set([...Object.keys(before), ...Object.keys(now)]);
   return [...names].flatMap((name) => {
     const [was, is] = [before[name] ?? null, now[name] ?? null];
-    return equalJson(was, is) ? [] : [`${name} was ${showJson(was, 60)} and is ${showJson(is, 60)}`];
+    return equalJson(was, is) ? [] : [`${name} was ${showJson(was, 60)} and is now ${showJson(is, 60)}`];
   });
 }

@@ -5,35 +5,37 @@ import type { Json } from "../core/json.ts";
 import type { Model } from "../core/model.ts";
 import type { Branching } from "./tree.ts";
 
-/** An environment, or the folder, file or package that exports one. */
+/** An environment, or the folder, file or package that exports it. */
 export type Target = string | AnyEnvironment;
 
 /** The settings that outcomes depend on, and the concurrency. */
 export interface SourceSettings {
   /** A model or its name, for example `chat:llama3.2`. Default "scripted". */
   model: string | Model;
-  /**
-   * An agent, the folder, file or package that exports one, or the URL of a server with POST /run. Default: the
-   * built-in agent.
-   */
+  /** An agent, its folder, file or package, or the URL of a server with POST /run. Default: the built-in agent. */
   agent?: string | Agent;
-  /**
-   * The agent's name in rows and metrics. NeMo Gym uses it to find the agent's server. Default: its own name, or
-   * "agent".
-   */
+  /** The agent's name in rows and metrics, by which NeMo Gym finds its server. Default: its own name, or "agent". */
   agentName?: string;
-  /** URL of a server with the environment. Default: the environment runs here. */
+  /** A program that plays as the agent: `claude-code`, `codex`, or a command. Default: none. */
+  harness?: string;
+  /** Names of this process's environment variables that the harness gets, in addition to PATH and the locale. */
+  harnessEnv?: string[];
+  /**
+   * URL of a server with the environment. A URL that starts with `gymnasium+` has `/reset` and `/step`. Default: the
+   * environment runs in this process.
+   */
   server?: string;
-  /** Rollouts played or queued at once. Default 32. */
+  /** Maximum number of rollouts that run, or are queued, at the same time. Default 32. */
   concurrency: number;
   /** Maximum number of model answers in an episode. Default: the agent's limit. */
   maxSteps?: number;
+  /** With `harness`: maximum number of tokens in all requests and answers of an episode. Default: unlimited. */
+  maxTotalTokens?: number;
+  /** With `harness`: maximum cost of an episode, if the model's server reports costs. Default: unlimited. */
+  maxCost?: number;
   /** Milliseconds that an episode may take. Default: unlimited. */
   timeout?: number;
-  /**
-   * Milliseconds within which a reply must be complete, from a server or from a remote agent. Default: ten minutes;
-   * four hours.
-   */
+  /** Milliseconds for a complete reply of a server or a remote agent. Default: ten minutes, or four hours. */
   replyTimeout?: number;
   /** Milliseconds between two parts of a reply. Default: two minutes. */
   replyIdle?: number;
@@ -45,11 +47,11 @@ export interface SourceSettings {
   topP?: number;
   /** Maximum number of tokens in each answer. */
   maxTokens?: number;
-  /** The plain agent's system prompt, in place of the row's `instructions`. */
+  /** The plain agent's system prompt, instead of the row's `instructions`. */
   system?: string;
   /** Fields for every request to the model, such as `{ reasoning: { effort: "low" } }`. */
   request?: { [field: string]: Json };
-  /** Added to every row, as in `{ iteration: 7 }`. */
+  /** Labels for every row, as in `{ iteration: 7 }`. */
   labels?: { [name: string]: Json };
 }
 
@@ -60,23 +62,23 @@ export interface CollectionSettings extends SourceSettings {
   out: string;
   /** URL of the store for the sessions. Default: a SQLite file next to `out`. */
   store?: string;
-  /** Queue from which workers take the rollouts; undefined to play them here. */
+  /** Queue from which workers take the rollouts. Default: the rollouts run in this process. */
   queue?: string;
-  /** How often each task is played. Default 1. */
+  /** Number of rollouts per task. Default 1. */
   repeats: number;
   /** Where episodes are forked. Default: nowhere. */
   branch?: Branching[];
   /** Maximum number of attempts for a rollout that fails. Default 3. */
   attempts: number;
-  /** Plays only this many rows of the tasks file. Default: all. */
+  /** Runs only this many rows of the tasks file. Default: all. */
   limit?: number;
-  /** Default "per-task". */
+  /** Which rollouts share random numbers. Default "per-task". */
   randomSeed?: RandomSeedPolicy;
   /** Continue even if the first rollouts fail for a reason that would hit all of them. Default false. */
   keepGoing?: boolean;
   /** Continues a collection. Default false. */
   resume?: boolean;
-  /** Continues even if settings changed. Default false. */
+  /** Continues a collection even if settings changed. Default false. */
   force?: boolean;
   json?: boolean;
 }
@@ -89,5 +91,5 @@ export type RandomSeedPolicy = "per-task" | "per-rollout";
 
 /** Distinguishes a server's URL from a folder, file or package. */
 export function isUrl(target: unknown): target is string {
-  return typeof target === "string" && /^https?:\/\//.test(target);
+  return typeof target === "string" && /^(?:gymnasium\+)?https?:\/\//.test(target);
 }

@@ -20,10 +20,7 @@ export interface EnvironmentAbout {
   description: string;
   /** The prefix of its /v1, for example "/counter". */
   at: string;
-  /**
-   * True if only the environment's name is known. Its logs can be read, forked and closed, but tools and verify are
-   * unavailable.
-   */
+  /** True if only its name is known: its sessions can be read, forked and closed, without tools and verify. */
   bare: boolean;
 }
 
@@ -34,7 +31,7 @@ export interface AgentAbout {
 }
 
 export interface CollectionAbout {
-  /** Its id here: "0" is the first given file. */
+  /** The collection's id on this server: "0" is the first file. */
   run: string;
   /** Display name: the file name without its extension. */
   name: string;
@@ -58,29 +55,29 @@ export interface CollectionTotals {
   wallSeconds: number | null;
 }
 
-/** The reply of GET /v1/runs/{run}. The path and the field names keep the older word "run". */
+/** The reply of GET /v1/runs/{run}. The path and the field names use "run", the older word for a collection. */
 export interface CollectionDetails extends CollectionAbout {
-  /** The settings it was collected with, by name; {} if there is no record next to the file. */
+  /** The settings that the rows were collected with, by name; {} if there is no record next to the file. */
   settings: { [name: string]: Json };
-  /** True if its rows' sessions can be read here. */
+  /** True if the server can read the sessions of the rows. */
   sessions: boolean;
 }
 
 /** A row of a collection, reduced to the columns of a table. One line of GET /v1/runs/{run}/rows is a list of these. */
 export interface RowSummary {
-  /** Its index in the collection, from 0. */
+  /** The row's index in the collection, from 0. */
   row: number;
   task: number | null;
   repeat: number | null;
-  /** Its path in the tree of forks, for example "0.2". */
+  /** The row's path in the tree of forks, for example "0.2". */
   branch: string | null;
   attempt: number | null;
-  /** null if it failed or is masked. */
+  /** null if the rollout failed or is masked. */
   reward: number | null;
   outcome: "scored" | "masked" | "failed";
   /** The kind of failure. */
   kind: string | null;
-  /** The limit that ended it. */
+  /** The limit that ended the rollout. */
   stopped: string | null;
   /** Number of model answers. */
   steps: number;
@@ -89,7 +86,7 @@ export interface RowSummary {
   /** True if the tokens were estimated, because the model does not report them. */
   isEstimate: boolean;
   seconds: number | null;
-  /** When it started, in seconds since 1970. */
+  /** When the rollout started, in seconds since 1970. */
   began: number | null;
   /** Distinct names of the tools called. */
   tools: string[];
@@ -99,10 +96,10 @@ export interface RowSummary {
   answer: string;
   /** The start of the reason of a failure. */
   reason: string | null;
-  /** Numbers that verify returned besides the reward. */
+  /** Numbers that verify returned in addition to the reward. */
   metrics: { [name: string]: number };
   session: string | null;
-  /** The session it was forked from. */
+  /** The session that this rollout's session was forked from. */
   parent: string | null;
 }
 
@@ -111,12 +108,12 @@ export interface WholeRow {
   row: TaskRow;
 }
 
-/** A run that can be viewed. */
+/** A collection that can be viewed. */
 export interface Collection {
   readonly details: CollectionDetails;
   /** Yields row summaries in file order, in batches. Every call starts from the beginning. */
   rows(): AsyncIterable<RowSummary[]>;
-  /** Yields the indexes of the rows that contain a text, in batches. A batch may be empty. */
+  /** Yields the indexes of the rows that contain a string, in batches. A batch may be empty. */
   search(text: string): AsyncIterable<number[]>;
   /** Reads the whole file, unless it is unchanged since the last call. The result is incomplete after an abort. */
   totals(signal: AbortSignal): Promise<CollectionTotals>;
@@ -124,14 +121,13 @@ export interface Collection {
   row(row: number): Promise<TaskRow | undefined>;
 }
 
-/** A bundle's `about` data. A bundle uses files in place of a server. It has no environments, agents or models. */
+/** A bundle's `about` data. A bundle uses files instead of a server. It has no environments, agents or models. */
 export interface BundleAbout extends About {
   bundle: true;
   runs: BundleCollection[];
 }
 
 export interface BundleCollection extends CollectionDetails {
-  /** The number of rows. */
   rows: number;
   /** Number of data files `runs/{run}/rows-N`, each an array of BundleRow, from N = 0. */
   chunks: number;
@@ -146,9 +142,9 @@ export interface BundleRow extends RowSummary {
 }
 
 export interface BundlePart {
-  /** The row's index in the run. */
+  /** The row's index in the collection. */
   row: number;
   content: TaskRow;
-  /** Its session's complete log; null if the store does not have it. */
+  /** The complete log of the row's session; null if the store does not have it. */
   events: NumberedEvent[] | null;
 }

@@ -14,7 +14,7 @@ export interface CompareOptions {
   seed?: number;
 }
 
-/** Means are rewards. A difference is second - first, so a positive value means the second is better. */
+/** `first` and `second` are mean rewards. A difference is second - first, so a positive value means an improvement. */
 export interface TaskChange {
   task: number;
   first: number;
@@ -23,9 +23,9 @@ export interface TaskChange {
 }
 
 export interface Comparison {
-  /** Number of tasks with a reward in both. */
+  /** Number of tasks with a reward in both collections. */
   tasks: number;
-  /** Mean difference over those tasks, with its 95% interval; null on overflow. */
+  /** The mean difference over these tasks, with its 95% interval; null on overflow. */
   difference: { value: number; low: number; high: number } | null;
   better: number;
   worse: number;
@@ -52,7 +52,7 @@ export function compareCollections(
     return other === undefined ? [] : [toChange(task, mean, other)];
   });
   if (changes.length === 0) {
-    throw new HoldfastError("invalid_input", "the collections have no task with a reward in both");
+    throw new HoldfastError("invalid_input", "no task has a reward in both collections");
   }
   const differences = changes.map(({ difference }) => ({ over: [difference], under: [1] }));
   const [better, worse] = [
@@ -71,15 +71,13 @@ export function compareCollections(
   };
 }
 
-/** Sorted by task number, because the random draw depends on the order. */
+/** Returns the mean reward for each task, sorted by number, because the random draw depends on the order of tasks. */
 function meansByTask({ tasks }: ComparedCollection): Map<number, number> {
   const sorted = tasks.toSorted((a, b) => a.task - b.task);
   return new Map(sorted.flatMap(({ task, mean }) => (mean === null ? [] : [[task, mean] as const])));
 }
 
-/**
- * Equal rewards added in a different order have slightly different sums, so smaller differences are rounding errors.
- */
+/** Smaller differences are rounding errors: equal rewards added in a different order have slightly different sums. */
 const rounding = 1e-12;
 
 function toChange(task: number, first: number, second: number): TaskChange {

@@ -3,22 +3,14 @@ import { isObject, type Json } from "../core/json.ts";
 import type { Item } from "../core/model.ts";
 import type { TaskRow } from "../core/rollout.ts";
 
-export interface Conversation {
-  instructions: string | undefined;
-  /** The initial items. */
-  input: Item[];
-  /** The model's messages and calls, with the results of the calls. */
-  output: Item[];
-  tools: TaskRow[];
-}
-
 /** Reads a conversation. Invalid items are ignored, because the file may come from anywhere. */
-export function readConversation(row: TaskRow): Conversation {
+export function readConversation(row: TaskRow) {
   const { input, instructions, tools } = toFields(row["responses_create_params"]);
   const { output } = toFields(row["response"]);
   return {
     instructions: typeof instructions === "string" && instructions !== "" ? instructions : undefined,
-    input: typeof input === "string" ? [{ type: "message", role: "user", content: input }] : itemsIn(input),
+    input: itemsIn(typeof input === "string" ? [{ role: "user", content: input }] : input),
+    /** The model's messages and calls, with the results of the calls. */
     output: itemsIn(output),
     tools: listIn(tools).map(toFields),
   };

@@ -1,15 +1,15 @@
-// A training run's metrics over its iterations, and the lines that show them. Pure, for the viewer and for pictures.
+// A training run's metrics over its iterations, as lines to draw. Pure functions, for the viewer and for pictures.
 
-/** All rows that have one value of the label, and the numbers that a trainer wrote about that value. */
+/** All rows with one value of the label, and the numbers that a trainer wrote for that value. */
 export interface CurvePoint {
   /** The label's value. */
   at: string;
-  /** 0 if only a trainer wrote about it. */
+  /** 0 if only the trainer wrote about this value. */
   rollouts: number;
   failed: number;
-  /** The scored rollouts' mean reward, or else the trainer's; null if there is none. */
+  /** The mean reward of the scored rollouts, otherwise the trainer's reward; null if there is neither. */
   reward: number | null;
-  /** Over all rollouts; null if no row has the field. */
+  /** The sum over all rollouts; null if no row has the field. */
   tokens: number | null;
   seconds: number | null;
   /** Every number in the trainer's line, with dots for nested fields. */
@@ -25,7 +25,7 @@ export interface Curve {
   unlabelled: number;
 }
 
-/** One metric for several runs, drawn on top of each other. */
+/** One metric for several runs, drawn as lines in one picture. */
 export interface Series {
   name: string;
   /** The number of the first iteration. */
@@ -34,13 +34,10 @@ export interface Series {
   lines: (number | undefined)[][];
 }
 
-/** Numbers from a trainer that are shown only as the reward. */
+/** Fields of a trainer that get no line of their own. */
 const hidden = new Set(["reward", "iteration"]);
 
-/**
- * Returns the metrics with at least one value, the reward first. Points whose label is not a number are numbered in
- * order.
- */
+/** Returns the metrics with a value, the reward first. Points whose label is not a number are numbered in order. */
 export function seriesIn(curves: readonly Curve[]): Series[] {
   const trained = new Set(curves.flatMap(({ points }) => points.flatMap(({ trainer }) => Object.keys(trainer))));
   const metrics: [string, (point: CurvePoint) => number | null | undefined][] = [

@@ -1,4 +1,4 @@
-// readCurve(): the metrics in a folder, grouped by a label on its rows, such as a training run's iteration.
+// readCurve(): reads the metrics in a folder, grouped by a label on its rows, such as a training run's iteration.
 import { existsSync, readdirSync, statSync } from "node:fs";
 import { basename, join } from "node:path";
 import { cannotLoad } from "../core/errors.ts";
@@ -16,11 +16,10 @@ type OnBad = (bad: BadRow, file: string) => void;
 /** The file to which a trainer writes one JSON object per iteration. */
 const trainerFile = "metrics.jsonl";
 
-/** Returns whether a folder has a trainer's file. */
 export const isTraining = (folder: string): boolean => existsSync(join(folder, trainerFile));
 
 /**
- * Reads a folder of collections, or one rows file. The label "collection" stands for the file name.
+ * Reads a folder of collections, or one rows file. The label "collection" means the file name.
  *
  * @example
  * const { points } = await readCurve("runs/counter", "iteration", console.error);
@@ -28,7 +27,7 @@ export const isTraining = (folder: string): boolean => existsSync(join(folder, t
 export async function readCurve(path: string, over: string, onBad: OnBad): Promise<Curve> {
   const curve = await readPoints(path, over, onBad);
   const { points, unlabelled } = curve;
-  const others = unlabelled > 0 ? `; ${unlabelled} rows have no such label` : "";
+  const others = unlabelled > 0 ? `; ${unlabelled} rows do not have this label` : "";
   if (points.length === 0) throw cannotLoad(`${path} has no rows with the label ${over}${others}`);
   return curve;
 }
@@ -46,7 +45,7 @@ export async function readPoints(path: string, over: string, onBad: OnBad): Prom
   let unlabelled = 0;
   for (const file of isFolder ? rowFiles(path) : [path]) {
     for await (const { row } of finishedRollouts(file, onBad)) {
-      // A trainer may keep other files there.
+      // A trainer may keep other files in the folder.
       if (!isRollout(row)) continue;
       const at = over === "collection" ? basename(file, ".jsonl") : labelOf(row, over);
       if (at === undefined) unlabelled++;
@@ -116,7 +115,7 @@ function labelOf(row: TaskRow, name: string): string | undefined {
 const toValue = (value: Json | undefined): string | undefined =>
   typeof value === "string" || typeof value === "number" ? String(value) : undefined;
 
-/** Returns the rows files in a folder, without the files next to collections. */
+/** Returns the rows files in a folder, without the inputs and failures files of collections. */
 function rowFiles(folder: string): string[] {
   const files = readdirSync(folder).filter((name) => name.endsWith(".jsonl") && name !== trainerFile);
   const beside = new Set(

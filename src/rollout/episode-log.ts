@@ -12,7 +12,7 @@ export function isOfEnvironment({ environment }: { environment: string }): boole
   return !environment.includes(":");
 }
 
-/** Returns the log; undefined if the session is missing or not an episode. A row from elsewhere may name any log. */
+/** Returns the log; undefined if the session is missing or not an episode. A row of another store may name any log. */
 export async function readLog(store: Store, session: string): Promise<NumberedEvent[] | undefined> {
   const entries = await store.read(session, 0);
   const events = entries?.map(({ version, body }) => ({ ...decode<Event>(body, session), version }));

@@ -1,9 +1,8 @@
-// exportRollouts(): writes rollouts in formats for trainers: message lists, accepted rollouts only, or groups with
-// advantages.
+// exportRollouts(): writes rollouts for trainers: message lists, accepted rollouts only, or groups with advantages.
 import { HoldfastError, messageOf } from "../core/errors.ts";
 import type { Json } from "../core/json.ts";
 import type { TaskRow } from "../core/rollout.ts";
-import { toChat, type ChatRollout, type ToMessages } from "./export/chat.ts";
+import { toChat, type ChatRollout } from "./export/chat.ts";
 import { assertFile, rolloutName, rolloutIndex } from "./finished.ts";
 import { mean, sampleStd } from "./metrics/statistics.ts";
 import { readReward } from "./row-fields.ts";
@@ -15,14 +14,13 @@ export interface ExportOptions {
   /** chat: every scored rollout. sft: rollouts with at least `minReward`. grpo: one line per task. */
   format: "chat" | "sft" | "grpo";
   minReward: number;
-  toMessages: ToMessages;
   onBad: OnBad;
 }
 
 export interface ExportCounts {
   /** Number of exported rollouts. */
   rollouts: number;
-  /** Failed and masked rollouts, rollouts with a broken chain of tokens, and with sft rollouts below `minReward`. */
+  /** Failed and masked rollouts, rollouts with a broken chain of tokens, and, with sft, rollouts below `minReward`. */
   left_out: number;
   lines: number;
 }
@@ -32,7 +30,7 @@ export async function* exportRollouts(
   file: string,
   options: ExportOptions,
   counts: ExportCounts,
-): AsyncGenerator<TaskRow, void, undefined> {
+): AsyncGenerator<TaskRow> {
   const { format } = options;
   for await (const line of format === "grpo" ? groups(file, options, counts) : single(file, options, counts)) {
     counts.lines++;
@@ -42,9 +40,9 @@ export async function* exportRollouts(
 
 async function* single(
   file: string,
-  { format, minReward, toMessages, onBad }: ExportOptions,
+  { format, minReward, onBad }: ExportOptions,
   counts: ExportCounts,
-): AsyncGenerator<TaskRow, void, undefined> {
+): AsyncGenerator<TaskRow> {
   const least = format === "sft" ? minReward : -Infinity;
   assertFile(file);
   for await (const { row } of readGoodRows(file, onBad)) {
@@ -54,16 +52,12 @@ async function* single(
       continue;
     }
     counts.rollouts++;
-    const { prompt, completion, tools } = converted(row, toMessages);
+    const { prompt, completion, tools } = converted(row);
     yield { messages: [...prompt, ...completion], ...(tools.length > 0 && { tools }), ...pickIdentity(row), reward };
   }
 }
 
-async function* groups(
-  file: string,
-  { toMessages, onBad }: ExportOptions,
-  counts: ExportCounts,
-): AsyncGenerator<TaskRow, void, undefined> {
+async function* groups(file: string, { onBad }: ExportOptions, counts: ExportCounts): AsyncGenerator<TaskRow> {
   for await (const { task, rows } of rowsByTask(file, onBad)) {
     const scored = rows.filter((row) => rewardToLearn(row) !== undefined);
     counts.left_out += rows.length - scored.length;
@@ -73,12 +67,12 @@ async function* groups(
     const rewards = scored.map((row) => rewardToLearn(row) as number);
     const [average, std] = [mean(rewards), sampleStd(rewards) ?? 0];
     const advantages = rewards.map((reward) => toAdvantage(reward, average, std));
-    const { prompt, tools } = converted(first, toMessages);
+    const { prompt, tools } = converted(first);
     const rollouts = scored.map((row, at): Json => ({
       ...pickIdentity(row),
       reward: rewards[at] as number,
       advantage: advantages[at] as number,
-      messages: converted(row, toMessages).completion,
+      messages: converted(row).completion,
     }));
     yield {
       _ng_task_index: task,
@@ -108,25 +102,20 @@ function pickIdentity(row: TaskRow): TaskRow {
   return Object.fromEntries(fields.flatMap((name) => (row[name] === undefined ? [] : [[name, row[name]]])));
 }
 
-function converted(row: TaskRow, toMessages: ToMessages): ChatRollout {
+function converted(row: TaskRow): ChatRollout {
   try {
-    return toChat(row, toMessages);
+    return toChat(row);
   } catch (cause) {
     throw new HoldfastError("invalid_input", `${rolloutName(row)} cannot be exported: ${messageOf(cause)}`, { cause });
   }
-}
-
-interface RowsOfTask {
-  task: number;
-  /** Sorted by repeat. */
-  rows: TaskRow[];
 }
 
 interface Place extends Span {
   repeat: number;
 }
 
-async function* rowsByTask(file: string, onBad: OnBad): AsyncGenerator<RowsOfTask, void, undefined> {
+/** Yields each task with its rollouts, sorted by repeat. */
+async function* rowsByTask(file: string, onBad: OnBad): AsyncGenerator<{ task: number; rows: TaskRow[] }> {
   assertFile(file);
   const places = await placesIn(file, onBad);
   const handle = await open(file);

@@ -1,4 +1,4 @@
-// finishedRollouts(): reads a collection's rollouts, each once with its final outcome, including the failures file.
+// finishedRollouts(): reads each rollout of a collection once, with its final outcome, including the failures file.
 import { existsSync, statSync } from "node:fs";
 import { cannotLoad } from "../core/errors.ts";
 import type { TaskRow } from "../core/rollout.ts";
@@ -11,11 +11,11 @@ export interface Finished {
   /** The row. If the file does not number its tasks, the row is numbered by its task's content. */
   row: TaskRow;
   failed: boolean;
-  /** Its position, in the rows file or in the failures file. */
+  /** The row's position, in the rows file or in the failures file. */
   place: Span & { file: string };
 }
 
-/** The rollout that a row belongs to; undefined fields are missing in the row. */
+/** The rollout that a row belongs to. A field is undefined if the row does not have it. */
 export interface RolloutIndex {
   task: number | undefined;
   repeat: number | undefined;
@@ -38,7 +38,7 @@ export function rolloutName(row: TaskRow): string {
  * @example
  * for await (const { row } of finishedRollouts("runs/counter.jsonl", console.error)) console.log(row["reward"]);
  */
-export async function* finishedRollouts(file: string, onBad: OnBad): AsyncGenerator<Finished, void, undefined> {
+export async function* finishedRollouts(file: string, onBad: OnBad): AsyncGenerator<Finished> {
   assertFile(file);
   const { failures } = outputPaths(file);
   const hasFailures = existsSync(failures) && statSync(failures).size > 0;
@@ -55,11 +55,7 @@ export async function* finishedRollouts(file: string, onBad: OnBad): AsyncGenera
 }
 
 /** Yields only final failures. Earlier attempts, and rollouts that were scored later, are skipped. */
-async function* lastFailures(
-  file: string,
-  scored: Set<string>,
-  onBad: OnBad,
-): AsyncGenerator<Finished, void, undefined> {
+async function* lastFailures(file: string, scored: Set<string>, onBad: OnBad): AsyncGenerator<Finished> {
   const last = new Map<string, number>();
   for await (const read of readRows(file)) if ("row" in read) last.set(toKey(read.row), read.line);
   for await (const read of readGoodRows(file, onBad)) {
@@ -68,7 +64,7 @@ async function* lastFailures(
 
   function isLast(row: TaskRow, line: number): boolean {
     const key = toKey(row);
-    // Without numbers, no row replaces another row.
+    // A row without numbers cannot replace another row.
     const isReplaced = rolloutIndex(row).task !== undefined && (last.get(key) !== line || scored.has(key));
     return row["retried"] !== true && !isReplaced;
   }
@@ -77,7 +73,7 @@ async function* lastFailures(
 /** Refuses a path that is missing or a folder. */
 export function assertFile(file: string): void {
   if (!existsSync(file)) throw cannotLoad(`the file ${file} does not exist`);
-  if (statSync(file).isDirectory()) throw cannotLoad(`${file} is a folder, not a file of rows`);
+  if (statSync(file).isDirectory()) throw cannotLoad(`${file} is a folder, not a file`);
 }
 
 const toPlace = (file: string, { at, bytes }: Span): Finished["place"] => ({ file, at, bytes });

@@ -19,7 +19,7 @@ export interface Lasting {
   parent: Lasting | undefined;
 }
 
-/** Deletes a finished rollout's sessions, and those of each ancestor whose last continuation it was. */
+/** Deletes a finished rollout's sessions, and the sessions of each ancestor whose last continuation this was. */
 export async function overWith(
   forget: Forget | undefined,
   parent: Lasting | undefined,

@@ -1,17 +1,17 @@
-// createGiveUp(): recognises failures that would hit every rollout, so that a collection stops after the first few.
+// createGiveUp(): recognises failures that would affect every rollout, so that a collection stops after the first few.
 import type { RolloutFailure } from "../core/rollout.ts";
 
-/** Why a collection stopped, and how many rollouts in a row ended that way. */
+/** Why a collection stopped, and the number of consecutive rollouts with this failure. */
 export interface GaveUp extends RolloutFailure {
   rollouts: number;
 }
 
-/** The number of equal failures in a row after which a collection stops. */
+/** The number of consecutive equal failures after which a collection stops. */
 const enough = 3;
 
 /**
- * Returns a function that takes the failure of each rollout, or undefined for a scored one, and returns a reason to
- * stop. A refused request stops only a collection without a scored rollout: later it may be about one long
+ * Returns a function that takes the failure of each rollout, or undefined for a scored rollout, and returns a reason to
+ * stop. A refused request stops only a collection without a scored rollout. Later, the reason may be a single long
  * conversation.
  */
 export function createGiveUp(): (failure: RolloutFailure | undefined) => GaveUp | undefined {
@@ -22,7 +22,7 @@ export function createGiveUp(): (failure: RolloutFailure | undefined) => GaveUp 
       rollouts = 0;
       return undefined;
     }
-    // Other numbers, such as request numbers, differ each time.
+    // Other numbers, such as request numbers, differ each time, so they are replaced by 0.
     const [status = ""] = /status \d+/.exec(failure.reason) ?? [];
     const key = `${failure.code} ${status} ${failure.reason.replaceAll(/\d+/g, "0")}`;
     rollouts = key === last ? rollouts + 1 : 1;

@@ -1,5 +1,4 @@
-// createGymClient(): a client for servers that speak the gym protocol, Holdfast's and others. It sends requests with
-// cookies.
+// createGymClient(): a client with cookies for servers that speak the gym protocol, Holdfast's and other servers.
 import { ellipsis } from "../core/ellipsis.ts";
 import { errorTable, HoldfastError, type ErrorCode } from "../core/errors.ts";
 import { copyJson, isObject, type Json } from "../core/json.ts";
@@ -15,7 +14,7 @@ export interface GymPost {
   path: string;
   body: Json;
   cookies?: Cookies | undefined;
-  /** Sent as the `Idempotency-Key`. Holdfast's servers apply a call id once; other servers may ignore it. */
+  /** Sent as the `Idempotency-Key`. Holdfast's servers apply a call id once; other servers may ignore the header. */
   once?: string | undefined;
   signal: AbortSignal;
 }
@@ -36,7 +35,7 @@ export interface GymClient {
   tools(): Promise<ToolSchema[]>;
 }
 
-/** Ten minutes: tools can be slow. */
+/** Default timeout in milliseconds: ten minutes, because tools can be slow. */
 export const defaultTimeout = 600_000;
 const defaultIdle = 120_000;
 const defaultLargest = 64 * 1024 * 1024;
@@ -48,7 +47,7 @@ export interface GymClientOptions {
   headers?: (() => { [name: string]: string }) | undefined;
   /** Milliseconds within which a reply must be complete; ten minutes by default. */
   timeout?: number | undefined;
-  /** Milliseconds between two parts of a reply; two minutes by default. */
+  /** Maximum milliseconds between two parts of a reply; two minutes by default. */
   idle?: number | undefined;
   /** Maximum size of a reply in bytes; 64 MB by default. */
   largest?: number | undefined;
@@ -57,7 +56,7 @@ export interface GymClientOptions {
 export function createGymClient(url: string, options: GymClientOptions = {}): GymClient {
   const { headers = () => ({}), timeout = defaultTimeout, idle = defaultIdle, largest = defaultLargest } = options;
   if (!/^https?:\/\/./.test(url) || !URL.canParse(url)) {
-    const message = `"${url}" is not a valid server URL; give one such as http://localhost:8080`;
+    const message = `"${url}" is not a valid server URL; use a URL such as http://localhost:8080`;
     throw new HoldfastError("invalid_agent", message);
   }
   const root = url.replace(/\/+$/, "");
@@ -83,7 +82,7 @@ export function createGymClient(url: string, options: GymClientOptions = {}): Gy
     const { status, text } = await send("/v1/environment", { method: "GET", headers: {}, limits });
     const { tools } = Object(status === 200 ? parseOutput(text) : undefined) as { tools?: unknown };
     if (Array.isArray(tools)) return (tools as Described[]).map(toSchema);
-    const message = `the server at ${root} does not list its tools; name them in the tasks or in the option tools`;
+    const message = `the server at ${root} does not list its tools; name them in the tasks or in the option \`tools\``;
     throw new HoldfastError("invalid_agent", message);
   }
 
@@ -99,7 +98,7 @@ export function createGymClient(url: string, options: GymClientOptions = {}): Gy
           ...(pairs.length > 0 && { cookie: pairs.join("; ") }),
           ...(once !== undefined && { "idempotency-key": headerText(once) }),
         },
-        // null means no body, as other agents for that protocol send it.
+        // null means no body, as other agents send it.
         body: body === null ? null : JSON.stringify(body),
         limits: { timeout, idle, largest },
         signal,
@@ -128,7 +127,7 @@ export function errorIn(text: string): { code: ErrorCode; message: string } | un
   return { code: code as ErrorCode, message: typeof message === "string" ? message : code };
 }
 
-/** Merges cookies. A reply without cookies changes none, because many servers set none with an error. */
+/** Merges cookies. A reply without cookies changes nothing, because many servers set no cookies with an error. */
 function mergedCookies(cookies: Cookies, set: string[]): Cookies {
   const merged = { ...cookies };
   for (const line of set) {
@@ -156,7 +155,7 @@ function toSchema({ name, description, input }: Described): ToolSchema {
   };
 }
 
-/** Returns a tool's output as JSON if writing it back gives exactly the same text, otherwise as text. */
+/** Parses a tool's output. Returns a string unless serializing the parsed value gives exactly the same text. */
 export function parseOutput(text: string): Json {
   try {
     const value = JSON.parse(text) as Json;
@@ -166,13 +165,13 @@ export function parseOutput(text: string): Json {
   }
 }
 
-/** Returns an id that a header can carry. If this id has special characters, returns a different one. */
+/** Returns an id that a header can carry: the given id, or an id derived from it if it has special characters. */
 const headerText = (id: string): string => (/^[\w.:-]{1,200}$/.test(id) ? id : derivedId(id));
 
 /** Returns the text of a refusal for a message, shortened. */
 export const shownText = (text: string): string => ellipsis(text || "with no text", 2000);
 
-// Other servers refuse a row that has any other field.
+// The allowed fields of `responses_create_params`. Other servers refuse a row with any other field in it.
 const createParams = new Set([
   "background",
   "include",
@@ -199,7 +198,7 @@ const createParams = new Set([
   "user",
 ]);
 
-/** Returns the row to send. */
+/** Returns a row without the fields of `responses_create_params` that other servers refuse. */
 export function rowAsSent({ responses_create_params: given, ...row }: TaskRow): TaskRow {
   const params = Object.entries(Object(given) as TaskRow).filter(([name]) => createParams.has(name));
   return { ...row, responses_create_params: Object.fromEntries(params) };
@@ -208,7 +207,7 @@ export function rowAsSent({ responses_create_params: given, ...row }: TaskRow): 
 /** Parses a JSON object; returns undefined for any other text. */
 export function objectIn(text: string): TaskRow | undefined {
   try {
-    // A copy, because parsed JSON may be nested too deeply to be written again.
+    // Returns a copy, because parsed JSON may be nested too deeply to be serialized again.
     const value: unknown = copyJson(JSON.parse(text), "the answer");
     return isObject(value) ? (value as TaskRow) : undefined;
   } catch {
@@ -216,7 +215,7 @@ export function objectIn(text: string): TaskRow | undefined {
   }
 }
 
-/** Returns the failure reason that a foreign server reports in the row; undefined if there was no failure. */
+/** Returns the failure reason that a server reports in the row; undefined if there was no failure. */
 export function failureIn(row: TaskRow): string | undefined {
   const { _ng_failure_class: known, failure_kind: kind, mask_sample: masked, _ng_no_persist: dropped } = row;
   const isFailed = (known ?? null) !== null || (typeof kind === "string" && kind !== "") || masked === true || dropped;

@@ -1,4 +1,4 @@
-// gymTools(): gives an agent the tools of a server that speaks the gym protocol, Holdfast's or a different one.
+// gymTools(): gives an agent the tools of any server that speaks the gym protocol.
 import type { AgentContext, Toolset } from "../core/agent.ts";
 import { HoldfastError } from "../core/errors.ts";
 import { isObject, type Json } from "../core/json.ts";
@@ -9,7 +9,7 @@ import { createKeyedQueue } from "../io/keyed-queue.ts";
 import { createGymClient, errorIn, failureIn, isOk, parseOutput, shownText, type Cookies } from "./gym-client.ts";
 
 export interface GymToolsOptions {
-  /** The tools to offer. By default from `GET /v1/environment`, which only Holdfast's servers have. */
+  /** The tools to offer. Default: the list from `GET /v1/environment`, which only Holdfast's servers have. */
   tools?: ToolSchema[];
   /** Returns the row to seed the session with, at the first call. Default: the agent's state key `task`. */
   task?: (context: AgentContext) => unknown;
@@ -24,7 +24,7 @@ const mostJars = 10_000;
  *
  * Every call has an `Idempotency-Key`, so a Holdfast server applies it once, even if the run is interrupted and
  * resumed. Other servers may ignore the key. After a crash before the first results are committed, a new session is
- * seeded, and the old one is left on the server. Rewinding the conversation does not rewind the server.
+ * seeded, and the old session is left on the server. Rewinding the conversation does not rewind the server.
  *
  * @example
  * const agent = defineAgent({ name: "player", model, toolsets: [gymTools("http://localhost:8080")] });
@@ -33,9 +33,9 @@ export function gymTools(url: string, options: GymToolsOptions = {}): Toolset {
   const { tools, task: taskOf = ({ state }) => state["task"] as unknown } = options;
   const client = createGymClient(url);
   const key = `gym:${client.root}`;
-  /** Cookies by conversation and invocation that are not in the state yet: before a commit, or after a failed call. */
+  /** Cookies that are not in the state yet, before a commit or after a failed call. By conversation and invocation. */
   const jars = new Map<string, Cookies>();
-  // Servers for this protocol need not support concurrent calls to one session.
+  // Calls to one session are sent one by one, because servers need not support concurrent calls.
   const inTurn = createKeyedQueue();
 
   /** Sends a session's request, and stores the reply's cookies, even if it is a refusal. */
@@ -59,7 +59,7 @@ export function gymTools(url: string, options: GymToolsOptions = {}): Toolset {
     jars.set(id, jar);
     const [oldest] = jars.keys();
     if (jars.size > mostJars && oldest !== undefined) jars.delete(oldest);
-    // Uses an update, because all calls in one answer change it.
+    // An update instead of a plain write, because all calls in one answer change the cookies.
     context.update(key, () => jar);
   }
 
@@ -75,16 +75,14 @@ export function gymTools(url: string, options: GymToolsOptions = {}): Toolset {
           const task: unknown = (await taskOf(context)) ?? {};
           const seeded = await post(context, "/seed_session", JSON.parse(JSON.stringify(task)) as Json);
           const failed = isObject(seeded) ? failureIn(seeded as TaskRow) : undefined;
-          if (failed !== undefined) throw new HoldfastError("seed_failed", `the server could not seed: ${failed}`);
+          if (failed !== undefined) throw new HoldfastError("seed_failed", `the server's seed failed: ${failed}`);
         }
         return whenDecided(context.signal, () => post(context, `/${encodeURIComponent(tool)}`, input, once));
       }),
   };
 }
 
-/**
- * Returns a refusal, with its code if the server is Holdfast's. A failed server is distinguished from a failed tool.
- */
+/** Returns a refusal as an error, with its code if the server is Holdfast's. Distinguishes failed servers and tools. */
 function refusal(status: number, text: string): HoldfastError {
   const known = errorIn(text);
   if (known) return new HoldfastError(known.code, known.message);

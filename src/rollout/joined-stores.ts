@@ -1,10 +1,9 @@
-// joinedStores(): presents several collections' stores as one store, to view them together. Each session must be in
-// only one of them.
+// joinedStores(): presents several collections' stores as one store. No session is in two of them.
 import type { Appended, Commit, Filter, Listed, Store } from "../core/store.ts";
 
 /**
- * A new session is created in its parent's store, or else in the first store. Sessions are listed store by store, each
- * in the requested order. Closing it closes all stores.
+ * Joins stores. A new session is created in its parent's store, otherwise in the first store. Sessions are listed store
+ * by store, in the requested order within each store. Closing the joined store closes all stores.
  */
 export function joinedStores(stores: readonly [Store, ...Store[]]): Store {
   const [first] = stores;
@@ -31,7 +30,7 @@ export function joinedStores(stores: readonly [Store, ...Store[]]): Store {
     return ((await findHolder(session)) ?? (await at(parent ?? session))).append(commit, ...together);
   }
 
-  async function* list(filter: Filter): AsyncGenerator<Listed, void, undefined> {
+  async function* list(filter: Filter): AsyncGenerator<Listed> {
     const { after, ...rest } = filter;
     const holder = after === undefined ? undefined : await at(after);
     if (holder) yield* holder.list(filter);
@@ -41,7 +40,7 @@ export function joinedStores(stores: readonly [Store, ...Store[]]): Store {
   return {
     persistent: stores.every(({ persistent }) => persistent),
     append(...commits) {
-      // Copied, because the store is looked up first, and the caller may change its commits in the meantime.
+      // The commits are copied, because the caller may change them while the store is looked up.
       const written = append(...structuredClone(commits));
       writing.add(written);
       written.finally(() => writing.delete(written)).catch(() => undefined);

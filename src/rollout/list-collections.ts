@@ -1,31 +1,28 @@
-// listCollections(): lists the collections in a folder. It reads only their records, because reading all rows would
-// take long.
+// listCollections(): lists the collections in a folder. Reads only their records, because reading all rows takes long.
 import { closeSync, existsSync, openSync, readdirSync, readSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { cannotLoad, messageOf } from "../core/errors.ts";
 import { readRecord } from "./collection-record.ts";
 import { outputPaths } from "./output.ts";
 
-/** null for unknown values, for example in a collection that has not ended. */
+/** Unknown values are null, for example in a collection that has not ended. */
 export interface ListedCollection {
   file: string;
   model: string | null;
-  /**
-   * The author's agent that played: its name, or its server's URL. Collections from earlier versions do not name it.
-   */
+  /** The author's agent: its name, or its server's URL. Collections from earlier versions do not name it. */
   agent: string | null;
   environment: string | null;
   tasks: number | null;
   rollouts: number | null;
   reward: number | null;
   failed: number | null;
-  /** When it ended or was stopped, as an ISO date. */
+  /** When the collection ended or was stopped, as an ISO date. */
   at: string | null;
-  /** True if it was stopped before all rollouts were played. */
+  /** True if the collection was stopped before all rollouts had run. */
   stopped: boolean;
 }
 
-/** Returns the collections in a folder, sorted by name. Records that cannot be read are noted. */
+/** Returns the collections in a folder, sorted by name. Calls `note` for records that cannot be read. */
 export function listCollections(folder: string, note: (text: string) => void): ListedCollection[] {
   return collectionFiles(folder).flatMap((file) => {
     try {
@@ -57,14 +54,14 @@ function describe(file: string): ListedCollection {
     const counts = { tasks: number(tasks), rollouts: number(rollouts), reward: number(reward), failed: number(failed) };
     return { ...about, ...counts, at: text(at), stopped };
   }
-  // Version 0.1 wrote no result. Its metrics start with the means.
+  // Version 0.1 wrote no result. Its metrics file starts with the means.
   const isEnded = existsSync(paths.metrics);
   const reward = isEnded ? readMean(paths.metrics) : null;
   const at = isEnded ? statSync(paths.metrics).mtime.toISOString() : null;
   return { ...about, tasks: null, rollouts: null, failed: null, reward, at, stopped: false };
 }
 
-/** Reads the mean reward from the start of a metrics file, which may be as long as the rows. */
+/** Reads the mean reward from the start of a metrics file, which may be as large as the rows file. */
 function readMean(file: string): number | null {
   const handle = openSync(file, "r");
   try {

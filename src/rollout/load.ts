@@ -21,7 +21,7 @@ export interface Loaded {
 
 const endings = [".ts", ".mts", ".js", ".mjs"];
 
-/** Loads a command's target. */
+/** Loads an environment and the files next to it. */
 export async function load(target: string): Promise<Loaded> {
   const environment = await loadEnvironment(target);
   const solution = await loadSolution(target);
@@ -59,13 +59,15 @@ export async function loadServed(target: string): Promise<Loaded | { agent: Agen
   if (existsSync(path) && statSync(path).isDirectory()) {
     if (fileIn(path, "environment")) return load(target);
     if (fileIn(path, "agent")) return { agent: await loadAgent(target) };
-    throw cannotLoad(`the folder ${target} has no environment.ts and no agent.ts, nor one that ends with .js or .mjs`);
+    throw cannotLoad(
+      `the folder ${target} contains neither an environment nor an agent (environment.ts or agent.ts, or the same with .js or .mjs)`,
+    );
   }
   const agent = agentIn(await importModule(await locate(target, "agent"), target));
   return agent ? { agent } : load(target);
 }
 
-// Test for the export itself: jiti returns the whole module as a missing default.
+// Tests for the export itself, because jiti returns the whole module as a missing default.
 const exportedIn = (module: Module): string[] => ["default", "agent"].filter((name) => name in module);
 
 function agentIn(module: Module): Agent | undefined {
@@ -110,8 +112,7 @@ export function fileIn(folder: string, name: string): string | undefined {
 
 type Module = { [name: string]: unknown };
 
-// Node's errors for a module that it cannot load as it is. None of the module's code has run, so it can be loaded a
-// different way.
+// Node's errors for a module that it cannot load itself. None of the module's code has run, so jiti can load it.
 const notForNode = new Set([
   "ERR_MODULE_NOT_FOUND",
   "ERR_UNKNOWN_FILE_EXTENSION",
@@ -136,10 +137,10 @@ async function importModule(file: string, target: string): Promise<Module> {
   }
 }
 
-/** Loads TypeScript on any Node, and resolves imports of this package to this copy. */
+/** Creates a loader for TypeScript on any Node version. It resolves imports of this package to this copy. */
 async function jitiAt(folder: string): Promise<Jiti> {
   return createJiti(pathToFileURL(join(folder, "environment.ts")).href, {
-    // Writes nothing into the author's folder.
+    // Does not write into the author's folder.
     fsCache: false,
     virtualModules: {
       holdfast: await import("holdfast"),
@@ -158,7 +159,7 @@ async function jitiAt(folder: string): Promise<Jiti> {
 
 function environmentIn(module: Module, target: string): AnyEnvironment {
   const { default: made } = module;
-  // Test for the export itself: jiti returns the whole module as a missing default.
+  // Tests for the export itself, because jiti returns the whole module as a missing default.
   if (!("default" in module)) {
     throw cannotLoad(`${target} has no default export; write \`export default defineEnvironment({ … })\``);
   }

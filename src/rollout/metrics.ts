@@ -1,5 +1,4 @@
-// createMetrics(): computes metrics for rollouts, row by row: NeMo Gym's statistics, pass rates, intervals, costs and
-// failures.
+// createMetrics(): computes metrics row by row: NeMo Gym's statistics, pass rates, intervals, costs and failures.
 import { HoldfastError } from "../core/errors.ts";
 import { isObject } from "../core/json.ts";
 import { doAtOnce, doInPieces, type Steps } from "../io/pace.ts";
@@ -15,7 +14,7 @@ import { finite, sum, type Metrics } from "./metrics/statistics.ts";
 import { taskMetrics, type TaskMetrics } from "./metrics/task-table.ts";
 
 export interface AggregateMetrics {
-  /** One per task, ordered by task number. */
+  /** One entry per task, ordered by task number. */
   group_level_metrics: GroupEntry[];
   /** Over all rollouts. */
   agent_metrics: Metrics;
@@ -34,7 +33,9 @@ export interface MetricsOptions {
 
 /** A metric with its 95% confidence interval. */
 export interface Estimate extends Interval {
-  /** `mean/reward`; `mean/metrics.{name}`; and `pass@{k}/accuracy` in percent, or `best@{k}/reward` and `worst@{k}/reward`. */
+  /**
+   * `mean/reward`, `mean/metrics.{name}`, and `pass@{k}/accuracy` in percent or `best@{k}/reward`, `worst@{k}/reward`.
+   */
   name: string;
 }
 
@@ -44,22 +45,22 @@ export interface CollectionMetrics {
   scored: number;
   /** Number of rollouts with `mask_sample` that did not fail. No statistic includes them. */
   masked: number;
-  /** Statistics over all rows, as {@link aggregate} returns them. */
+  /** Statistics over all rows, from {@link aggregate}. */
   agent_metrics: Metrics;
   key_metrics: Metrics;
-  /** For the scored rollouts, as {@link passMetrics} returns them. */
+  /** For the scored rollouts, from {@link passMetrics}. */
   pass_metrics: Metrics;
   /** For the scored rollouts, by bootstrap over tasks. */
   estimates: Estimate[];
-  /** In order of their numbers. */
+  /** The tasks, in order of their numbers. */
   tasks: TaskMetrics[];
   failures: FailureCount[];
-  /** For all rollouts, including failed ones; null if no row has the field. */
+  /** For all rollouts, including failed rollouts; null if no row has the field. */
   tokens: { input: number | null; output: number | null; total: number | null };
-  /** True if tokens were estimated, as they are for scripted models. */
+  /** True if tokens were estimated, which is the case for scripted models. */
   tokens_estimated: boolean;
   seconds: number | null;
-  /** For the scored rollouts' rewards. */
+  /** The histogram of the scored rollouts' rewards. */
   histogram: Bin[];
 }
 
@@ -69,16 +70,17 @@ export interface RunningMetrics {
   /** Returns the metrics of the rows so far. More rows may follow. */
   result(): CollectionMetrics;
   /**
-   * Yields the entries of the tasks one by one: together they are as long as the file. `expected`: the planned number
-   * of rollouts of a task.
+   * Yields the task entries one by one, because together they can be as large as the file. `expected`: the planned
+   * number of rollouts per task.
    */
   groups(expected?: (task: number) => number | undefined): Iterable<GroupEntry>;
 }
 
 /**
- * Computes metrics of rows added one by one. It keeps only numbers: 16 bytes per number and 40 per row, at most twice
- * that. The first k rollouts of a task are those with the lowest `_ng_rollout_index`. Tokens come from the usage, time
- * from `seconds`. A row without `_ng_task_index` counts as task 0, as in NeMo Gym: `finishedRollouts` adds the numbers.
+ * Computes metrics of rows added one by one. It keeps only numbers in memory: 16 bytes per number and 40 per row, at
+ * most twice that. The first k rollouts of a task are the rollouts with the lowest `_ng_rollout_index`. Tokens come
+ * from the usage, time from `seconds`. A row without `_ng_task_index` counts as task 0, as in NeMo Gym:
+ * `finishedRollouts` adds the numbers.
  *
  * @example
  * const metrics = createMetrics({ answerKey: "extracted_answer" });
@@ -123,8 +125,8 @@ export function createMetrics({ answerKey, seed = 0, success }: MetricsOptions =
 }
 
 /**
- * Returns `mean`, `max`, `min`, `median` and `std` of every number, over all rows and per task. `std` is the sample's;
- * for a single row it is 0.
+ * Returns `mean`, `max`, `min`, `median` and `std` of every number, over all rows and per task. `std` is the sample
+ * standard deviation; for a single row it is 0.
  */
 export async function aggregate(rows: unknown): Promise<AggregateMetrics> {
   if (!Array.isArray(rows)) {
@@ -133,7 +135,7 @@ export async function aggregate(rows: unknown): Promise<AggregateMetrics> {
   return doInPieces(aggregateSteps(rows));
 }
 
-/** createMetrics would also compute bootstrap intervals, which is too slow for a server's reply. */
+/** Does not use createMetrics, because its bootstrap intervals are too slow for a server's reply. */
 function* aggregateSteps(rows: unknown[]): Steps<AggregateMetrics> {
   const rollouts = createRollouts();
   for (const row of rows) {
@@ -150,7 +152,7 @@ interface ByTask {
   scores: Score[][];
   answers: Score[][];
   costs: Costs;
-  /** For each task and metric: the sum and the number of its values. */
+  /** The sum and the number of values, for each task and metric. */
   means: MetricSum[][];
 }
 
@@ -196,12 +198,12 @@ function withAnswers(scores: Score[][], answers: Score[][]): Metrics {
   return { ...passMetrics(scores, { answers }), ...passMetrics(unanswered, { score: "no_answer", answers }) };
 }
 
-interface Estimated extends Pick<ByTask, "scores" | "means"> {
-  /** The scores, with `success` as 0 and 1. */
-  judged: Score[][];
-}
-
-function estimate({ scores, judged, means }: Estimated, metrics: string[], seed: number): Estimate[] {
+/** `judged`: the scores, with 0 or 1 for each if `success` is set. */
+function estimate(
+  { scores, judged, means }: Pick<ByTask, "scores" | "means"> & { judged: Score[][] },
+  metrics: string[],
+  seed: number,
+): Estimate[] {
   const isRate = areRates(judged);
   const { unit, best, worst } = toNames(isRate);
   const shares = scores.flatMap((task, at): TaskShare[] => {

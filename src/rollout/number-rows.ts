@@ -1,4 +1,4 @@
-// createRowNumbering(): numbers rollouts that do not say which task they belong to, by the content of their task.
+// createRowNumbering(): numbers rollouts that have no task number, by the content of their task.
 import { createHash } from "node:crypto";
 import { canonicalText } from "../core/digest.ts";
 import { isObject, type Json } from "../core/json.ts";
@@ -9,7 +9,7 @@ import { readRows } from "./tasks.ts";
 /**
  * Returns a function that adds missing numbers to rows. A row without `_ng_task_index` gets its task's number, and its
  * own number among that task's rollouts. Numbered rows are returned unchanged. New task numbers never collide with
- * numbers in the files, which are read once for that when the first row without a number arrives.
+ * numbers in the files: the first row without a number makes the function read the files once.
  */
 export function createRowNumbering(files: string[]): (row: TaskRow) => Promise<TaskRow> {
   const tasks = new Map<string, { task: number; rollouts: number }>();
@@ -49,9 +49,9 @@ const taskFields = [
 ];
 
 /**
- * Digests the task of a finished rollout: its prompt, and its task fields. Rows of other collectors mix results into
- * the task fields, so only fields with the usual names count there. Without a prompt all fields count: two tasks in one
- * group would be worse than one task in two.
+ * Digests the task of a finished rollout: its prompt and its task fields. Rows of other collectors mix results with
+ * task fields, so only fields with the usual names count in them. Without a prompt, all fields count, because two tasks
+ * in one group would be worse than one task in two groups.
  */
 function digestTask(row: TaskRow): string {
   const { input = null, instructions = null } = Object(row["responses_create_params"]) as TaskRow;

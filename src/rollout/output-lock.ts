@@ -6,13 +6,13 @@ import { invalidOption } from "../core/errors.ts";
 import { makeFolder, privateFile } from "../io/private-files.ts";
 import { cannotWrite, outputPaths } from "./output.ts";
 
-/** Number of attempts. Two processes that arrive together see each other, and both retreat. */
+/** Number of attempts. Two processes that start at the same time see each other, and both retry. */
 const tries = 4;
 
 /**
  * Claims an output with an empty file next to it, named after this process. The file is created before looking for
- * others, so at least one of two processes sees the other. A killed process's file is ignored, because that process no
- * longer exists.
+ * other files, so at least one of two processes sees the other. The file of a killed process is ignored, because that
+ * process no longer exists.
  */
 export async function claimOutput(out: string): Promise<{ release(): void }> {
   const prefix = outputPaths(out).run.replace(/json$/, "");
@@ -32,7 +32,7 @@ export async function claimOutput(out: string): Promise<{ release(): void }> {
   }
 }
 
-/** Returns a different process that holds a claim. Removes dead processes' claims. */
+/** Returns another process that holds a claim. Removes dead processes' claims. */
 function findHolder(prefix: string, own: string): number | undefined {
   for (const name of readdirSync(dirname(prefix))) {
     const file = join(dirname(prefix), name);

@@ -8,23 +8,14 @@ import { keepMode, makeFolder, privateFile } from "../io/private-files.ts";
 import { readRows } from "./tasks.ts";
 import { rowNodeKey } from "./tree.ts";
 
-/** Paths of a collection's files. */
-export interface OutputPaths {
-  rows: string;
-  inputs: string;
-  failures: string;
-  metrics: string;
-  /** The record of its settings. */
-  run: string;
-}
-
-export function outputPaths(out: string): OutputPaths {
+export function outputPaths(out: string) {
   const stem = join(dirname(out), basename(out, extname(out)));
   return {
     rows: out,
     inputs: `${stem}_materialized_inputs.jsonl`,
     failures: `${stem}_failures.jsonl`,
     metrics: `${stem}_aggregate_metrics.json`,
+    /** The file with the collection's settings. */
     run: `${stem}_run.json`,
   };
 }
@@ -37,7 +28,7 @@ export interface CollectionOutput {
   input(row: TaskRow): void;
   /** Stores a scored row. */
   scored(row: TaskRow): void | Promise<void>;
-  /** Stores a failed row. With the field `retried`, the rollout is played again. */
+  /** Stores a failed row. With the field `retried`, the rollout is run again. */
   failed(row: TaskRow): void | Promise<void>;
   close(): void;
 }
@@ -78,7 +69,7 @@ export interface Lines {
 
 /**
  * Opens a file for appending and removes the last line if a killed process left it unfinished. If two processes write
- * one file, the slower one is refused, because each would duplicate the other's rows.
+ * to one file, the slower process is refused, because each would duplicate the other's rows.
  */
 export function openLines(file: string): Lines {
   try {
@@ -98,10 +89,10 @@ function linesOn(handle: number, file: string): Lines {
       const bytes = Buffer.from(`${JSON.stringify(row)}\n`);
       if (fstatSync(handle).size !== size) throw cannotWrite(file, new Error("another process is writing to it"));
       try {
-        // Synchronous, so that lines from this process do not mix.
+        // The write is synchronous, so that lines from this process do not mix.
         for (let at = 0; at < bytes.length;) at += writeSync(handle, bytes, at);
       } catch (cause) {
-        // A full disk may have stored part of the row. The next row must not continue that part.
+        // A full disk may have stored part of the row. The next row must not be appended to that part.
         ftruncateSync(handle, size);
         throw cannotWrite(file, cause);
       }
@@ -136,7 +127,6 @@ function cutTorn(handle: number): void {
   if (size > 0) ftruncateSync(handle, 0);
 }
 
-/** Returns the keys of the rollouts in a file. */
 export async function keysIn(file: string, nameOf = rolloutKey): Promise<Set<string>> {
   const keys = new Set<string>();
   for await (const row of rowsIn(file)) keys.add(nameOf(row));
@@ -159,16 +149,15 @@ export async function triesIn(file: string, nameOf = rolloutKey): Promise<Map<st
   return tries;
 }
 
-async function* rowsIn(file: string): AsyncGenerator<TaskRow, void, undefined> {
+async function* rowsIn(file: string): AsyncGenerator<TaskRow> {
   if (!existsSync(file)) return;
   for await (const read of readRows(file)) if ("row" in read) yield read.row;
 }
 
-/** Returns the key of a rollout: its task and number. */
 export const rolloutKey = ({ _ng_task_index: task, _ng_rollout_index: repeat }: TaskRow): string =>
   `${Number(task)} ${Number(repeat)}`;
 
-/** Replaces a file completely, or leaves it as it is. */
+/** Replaces a file completely, or leaves it unchanged. */
 export async function writeWhole(file: string, text: string | Iterable<string>): Promise<void> {
   makeFolder(dirname(file));
   const beside = `${file}.${process.pid}.tmp`;

@@ -1,20 +1,21 @@
-// createPlaces(): limits how many episodes are played at once, and shares the places fairly between requests.
+// createPlaces(): limits the number of concurrent episodes, and shares the slots fairly between requests.
 import { onAbort } from "../io/abort.ts";
 
 export interface Places {
-  /** Returns the entrance for one request, which has at most this many places at once. */
+  /** Returns a lane for one request. The lane has at most this many slots at a time. */
   lane(most: number): Lane;
 }
 
 /** To share fairly, enter again only after the previous `enter` has resolved. */
 export interface Lane {
-  /** Waits for a place. Returns false if the signal aborts first. */
+  /** Waits for a slot. Returns false if the signal aborts first. */
   enter(signal: AbortSignal): Promise<boolean>;
   leave(): void;
 }
 
 /**
- * Shares places in turn: a free one goes to the lane that has waited longest, and each lane waits for one at a time.
+ * Shares slots fairly: a free slot goes to the lane that has waited longest, and each lane waits for one slot at a
+ * time.
  *
  * @example
  * const places = createPlaces(512); // for the requests of two environments
@@ -42,7 +43,7 @@ export function createPlaces(most: number): Places {
       return {
         async enter(signal) {
           if (signal.aborted) return false;
-          // If a place is free, nothing is waiting for it.
+          // If this lane has room and a slot is free, no lane is waiting for the slot.
           if (free > 0 && hasRoom()) {
             take();
             return true;

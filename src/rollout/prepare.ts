@@ -8,14 +8,14 @@ import { findProblems, toolNamesIn } from "./task-sets.ts";
 import { playerFields } from "./row-fields.ts";
 import { isUrl, type CollectionSettings } from "./collection-settings.ts";
 
-/** Undefined fields are not set. */
+/** Settings for rows. Undefined fields are not set. */
 interface RowFlags {
   temperature?: number | undefined;
   topP?: number | undefined;
   maxTokens?: number | undefined;
   system?: string | undefined;
   request?: { [field: string]: Json } | undefined;
-  /** Added to every row. */
+  /** Labels for every row. */
   labels?: { [name: string]: Json } | undefined;
 }
 
@@ -26,7 +26,7 @@ export function preparing(environment: AnyEnvironment, agent: string, flags: Row
   return (row: TaskRow): Promise<TaskRow> => {
     const params = Object(row["responses_create_params"]) as TaskRow;
     const named = new Set(toolNamesIn(row));
-    // Uses the environment's descriptions, so a row only has to name its tools.
+    // Uses the environment's descriptions, so a row has to name only its tools.
     const offered = named.size === 0 ? tools : tools.filter(({ name }) => named.has(name));
     const filled = { ...row, responses_create_params: { ...params, tools: offered as unknown as Json } };
     return toldRow(row, filled, { environment, agent, flags });
@@ -59,11 +59,27 @@ function toRequest({ temperature, topP, maxTokens, system, request = {} }: RowFl
   return { ...request, ...Object.fromEntries(given) };
 }
 
+/** Refuses settings that a harness does not support. */
+export function assertHarness(settings: Partial<CollectionSettings>): void {
+  const { harness, harnessEnv, maxTotalTokens, maxCost, agent, server, queue, branch } = settings;
+  if (harness === undefined) {
+    if (maxTotalTokens !== undefined) throw invalidOption("--max-total-tokens needs --harness");
+    if (maxCost !== undefined) throw invalidOption("--max-cost needs --harness");
+    if (harnessEnv !== undefined) throw invalidOption("--harness-env needs --harness");
+    return;
+  }
+  if (agent !== undefined) throw invalidOption("--harness takes the place of --agent; leave one of them out");
+  if (server !== undefined) throw invalidOption("--harness plays environments of this process; leave --server out");
+  if (queue !== undefined) throw invalidOption("--harness runs on this machine, not on workers; leave --queue out");
+  if (branch !== undefined)
+    throw invalidOption("--branch cannot fork a harness, which keeps its own state; leave it out");
+}
+
 /** Refuses fields of `request` that would have no effect. */
 export function assertRequest({ request = {}, system, agent }: Partial<CollectionSettings>): void {
   const field = Object.keys(request).find((name) => playerFields.has(name));
   if (field === "instructions") throw invalidOption("--request cannot set `instructions`; use --system");
   if (field !== undefined) throw invalidOption(`--request cannot set \`${field}\`: the collection sets it`);
   if (system === undefined || agent === undefined || isUrl(agent)) return;
-  throw invalidOption("--system is for the plain agent; the agent of --agent has an instruction of its own");
+  throw invalidOption("--system cannot be combined with --agent, because that agent has its own instruction");
 }

@@ -1,4 +1,4 @@
-// createRolloutRequests(): plays requests for rollouts, and returns their rows as they finish. A request and its rows
+// createRolloutRequests(): runs requests for rollouts, and returns their rows as they finish. A request and its rows
 // are a log in the store. If a process dies, any other process continues its requests, and no row is lost or returned
 // twice.
 import { randomBytes, randomUUID } from "node:crypto";
@@ -11,44 +11,44 @@ import { createReading, unknownRequest, type LinesOptions, type RequestInfo } fr
 import { assertRequestId, digestRequest, type RolloutRequest } from "./requests/request.ts";
 
 export interface RolloutRequestsOptions extends PlayingOptions {
-  /** Milliseconds after which a different process continues a silent process's requests. Default 15,000. */
+  /** Milliseconds without a heartbeat after which another process takes over a request. Default 15,000. */
   lease?: number | undefined;
-  /** Called when a request cannot be played now. It is retried while a client reads it. */
+  /** Called when a request cannot be run now. The request is retried while a client reads it. */
   onError?: ((thrown: unknown) => void) | undefined;
 }
 
 export interface RolloutRequests {
   /**
-   * Starts a request, or finds the one with the same id. A different request with the same id fails with
+   * Starts a request, or finds the request with the same id. A different request with the same id fails with
    * `call_conflict`.
    * @example const request = await requests.start({ tasks, repeats: 8, model: { url, name: "policy" } });
    */
   start(asked: RolloutRequest): Promise<string>;
   /**
-   * Yields a request's lines as JSON text until the request ends. Starts after an index, if one is given. Yields a line
+   * Yields a request's lines as JSON until the request ends. Starts after an index, if an index is given. Yields a line
    * of type "waiting" after every five seconds without another line.
    * @example for await (const line of await requests.lines(request)) console.log(JSON.parse(line));
    */
   lines(request: string, options?: LinesOptions): Promise<AsyncIterable<string>>;
-  /** Lists requests in the order in which they started, beginning after one of them. */
+  /** Lists requests in the order in which they started, after the request `after` if it is given. */
   list(after?: string): AsyncIterable<RequestInfo>;
   /** Ends a request and stops its running episodes. Returns false if it had already ended. */
   cancel(request: string): Promise<boolean>;
   /** Deletes an ended request and its rows. Returns false if it has not ended. */
   delete(request: string): Promise<boolean>;
-  /** Stops playing. Another process can continue immediately. */
+  /** Stops running requests. Another process can continue them immediately. */
   stop(): Promise<void>;
 }
 
 const defaultLease = 15_000;
-/** Milliseconds between two checks of a request that a different process plays. */
+/** Milliseconds between two checks of a request that another process runs. */
 const lookEvery = 200;
-/** Milliseconds before retrying a request that could not be played. */
+/** Milliseconds before retrying a request that could not be run. */
 const retryAfter = 1_000;
 /** Milliseconds that running episodes have to end at a stop. */
 const stopWithin = 2_000;
 
-/** Writes, and returns whether it could. Returns false if the request belongs to a different process, or has ended. */
+/** Writes to a log. Returns false if the request belongs to another process, or has ended. */
 async function wrote(log: RequestLog, ...written: Written[]): Promise<boolean> {
   try {
     await log.write(...written);
@@ -59,16 +59,16 @@ async function wrote(log: RequestLog, ...written: Written[]): Promise<boolean> {
   }
 }
 
-/** A request that this process plays or is waiting to play. */
+/** A request that this process runs or is waiting to run. */
 interface Active {
   stop: AbortController;
-  /** Set while this process plays it. */
+  /** Set while this process runs the request. */
   log?: RequestLog;
   over: Promise<void>;
 }
 
 /**
- * Plays requests for rollouts of one environment.
+ * Runs requests for rollouts of one environment.
  *
  * @example
  * const requests = createRolloutRequests({ store, episodes, sessions });
@@ -91,7 +91,7 @@ export function createRolloutRequests(options: RolloutRequestsOptions): RolloutR
   const openLog = (request: string, mayWrite: (state: RequestState) => boolean): RequestLog =>
     createRequestLog({ store, environment, request, mayWrite, onWritten: () => reading.wake(request) });
 
-  /** Plays a request in this process, unless it already does. `begun`: its log, if it is claimed. */
+  /** Runs a request in this process, unless it already runs. `begun`: its log, if this process has claimed it. */
   function keep(request: string, begun?: RequestLog): void {
     if (isStopped || active.has(request)) return;
     const entry: Active = { stop: new AbortController(), over: Promise.resolve() };
@@ -111,7 +111,7 @@ export function createRolloutRequests(options: RolloutRequestsOptions): RolloutR
       });
   }
 
-  /** Plays a request until it ends, is taken over or is stopped. */
+  /** Runs a request until it ends, is taken over or is stopped. */
   async function play(request: string, entry: Active, begun: RequestLog | undefined): Promise<void> {
     const { signal } = entry.stop;
     const log = begun ?? openLog(request, isOurs);
@@ -127,7 +127,7 @@ export function createRolloutRequests(options: RolloutRequestsOptions): RolloutR
   }
 
   /**
-   * Waits until no other process plays the request, then claims it. Returns false if it has ended, or this process
+   * Waits until no other process runs the request, then claims it. Returns false if it has ended, or this process
    * stops.
    */
   async function claimed(log: RequestLog, signal: AbortSignal): Promise<boolean> {
@@ -137,7 +137,7 @@ export function createRolloutRequests(options: RolloutRequestsOptions): RolloutR
       const { version, claim: other, isEnded } = log.state;
       if (isEnded || version === 0 || isStopped) return false;
       if (seen.version !== version) seen = { version, since: performance.now() };
-      // Each process measures the other's silence with its own clock. Its own claim is from a play that failed.
+      // Each process measures silence with its own clock. A claim by this process is from a failed attempt.
       if (other && !isOurs(log.state) && performance.now() - seen.since < other.lapsesAfter) {
         await delay(lookEvery, undefined, { signal }).catch(() => delay(lookEvery));
         continue;
@@ -162,7 +162,7 @@ export function createRolloutRequests(options: RolloutRequestsOptions): RolloutR
     return () => clearInterval(timer);
   }
 
-  /** Writes a request's first entries. Returns false if another process has just done so. */
+  /** Writes a request's first entries. Returns false if another process has already written them. */
   async function begin(request: string, asked: RolloutRequest, digest: string): Promise<boolean> {
     const { tasks, rollouts } = await playing.begin(asked);
     const { request: _, ...rest } = asked;
@@ -189,7 +189,7 @@ export function createRolloutRequests(options: RolloutRequestsOptions): RolloutR
         known = await readDigest();
       }
       if (known === digest) return request;
-      const message = `the request ${request} was begun with another body; send the same one, or choose another id`;
+      const message = `the request ${request} was started with a different body; send the same body, or choose another id`;
       throw new HoldfastError("call_conflict", message);
     },
     async lines(request, given = {}) {
@@ -208,7 +208,7 @@ export function createRolloutRequests(options: RolloutRequestsOptions): RolloutR
         if (log.state.isEnded || !(await wrote(log, { type: "cancelled" }))) return false;
       }
       playedHere?.stop.abort();
-      // Its player ends the log. If that process is dead, this one ends it once the lease has lapsed.
+      // The process that runs the request ends its log. If that process is dead, this one does so after the lease.
       keep(request);
       return true;
     },

@@ -1,31 +1,28 @@
-// createReverifier(): computes rewards again. The current verifier judges a copy of each episode's log.
+// createReverifier(): computes rewards again. Runs the current verify on a copy of each episode's log.
+import { bareNames } from "../core/bare-names.ts";
+import type { AnyEnvironment } from "../core/environment.ts";
 import { invalidOption, isHoldfastError, messageOf } from "../core/errors.ts";
 import type { EventOf, NumberedEvent } from "../core/event.ts";
 import type { Json } from "../core/json.ts";
 import { pickTask, type TaskRow } from "../core/rollout.ts";
 import type { Sessions } from "../core/sessions.ts";
 import type { Entry, NewEntry, Store } from "../core/store.ts";
+import { createSessions } from "../session/sessions.ts";
+import { memoryStore } from "../stores/memory.ts";
 import { copyLog } from "../stores/front/copy-log.ts";
 import { toFields } from "./conversation.ts";
 import { createCallFinder, readLog } from "./episode-log.ts";
 import { isOutcomeField, toVerdictFields } from "./row-fields.ts";
 
-/** A place to judge a copy; discarded afterwards. */
-export interface Scratch {
-  store: Store;
-  sessions: Sessions;
-}
-
 export interface ReverifyOptions {
-  /** Contains the sessions; it is only read. */
+  /** The store with the sessions; it is only read. */
   store: Store;
-  /** Returns an empty scratch each time. */
-  scratch(): Scratch;
-  /** Also computes a reward for every version that changed the state. */
+  environment: AnyEnvironment;
+  /** Whether to compute a reward for every version that changed the state, too. */
   everyStep: boolean;
 }
 
-/** `failed`: it has no reward now. `change`: from its old reward to the new one, if it had one. */
+/** `failed`: the row has no reward now. `change`: the old and the new reward, if there was an old reward. */
 export interface Reverified {
   row: TaskRow;
   failed: boolean;
@@ -35,18 +32,19 @@ export interface Reverified {
 type Reverify = (row: TaskRow) => Promise<Reverified>;
 
 /**
- * A recorded verdict is final: verifying again returns the same verdict. So the log is copied without the keys that
- * find verdicts, and the store is left as it is. A fork would not be enough, because it lacks events that a verifier
- * may read.
+ * Returns a function that verifies a row's episode again. A recorded verdict is final: verifying again returns the same
+ * verdict. So the log is copied without the keys that find verdicts, and the store is left unchanged. A fork would not
+ * be enough, because it lacks events that a verifier may read.
  */
-export function createReverifier({ store, scratch, everyStep }: ReverifyOptions): Reverify {
+export function createReverifier({ store, environment: current, everyStep }: ReverifyOptions): Reverify {
   return async (row) => {
     const { failure_kind: _, failure_reason: __, failure_stack: ___, mask_sample: ____, retried: _____, ...kept } = row;
     const session = row["session_id"];
     const events = typeof session === "string" ? await readLog(store, session) : undefined;
     if (typeof session !== "string") return failed(kept, "store", "the row has no session_id");
-    if (!events) return failed(kept, "store", `the store does not have its session ${session}`);
-    const { store: copy, sessions } = scratch();
+    if (!events) return failed(kept, "store", `the store does not have the session ${session}`);
+    const copy = memoryStore();
+    const sessions = createSessions({ environment: current, store: copy });
     try {
       assertSame(sessions.environment.name, events, session);
       const { environment, at: opened } = events[0] as EventOf<"session.opened">;
@@ -67,7 +65,11 @@ export function createReverifier({ store, scratch, everyStep }: ReverifyOptions)
 type Judge = (response: Json | undefined, version?: number) => Promise<TaskRow>;
 
 function createJudge(sessions: Sessions, session: string, task: TaskRow | undefined): Judge {
-  return async (response, version) => (await sessions.verify(session, { response, version, task })).verdict;
+  return async (given, version) => {
+    // Verify sees the tool names that the environment knows, as in the episode.
+    const response = bareNames(given, sessions.environment);
+    return (await sessions.verify(session, { response, version, task })).verdict;
+  };
 }
 
 async function judged(
@@ -93,7 +95,7 @@ async function judged(
   }
 }
 
-/** At each version, the verifier sees only the output up to that version. */
+/** Verifies every version that changed the state. The verifier sees only the output up to that version. */
 async function stepRewards(events: NumberedEvent[], response: Json | undefined, judge: Judge): Promise<Json[]> {
   const rewards: Json[] = [];
   const said = outputBy(events, response);
@@ -109,7 +111,7 @@ async function stepRewards(events: NumberedEvent[], response: Json | undefined, 
   return rewards;
 }
 
-/** Returns the last episode's versions that changed the state, starting at its seed or its fork. */
+/** Returns the versions that changed the state in the last episode, starting at its seed or its fork. */
 function changedVersions(events: NumberedEvent[]): number[] {
   const from = (events.findLast(({ type }) => type === "session.seeded") ?? findFork(events))?.version ?? Infinity;
   const changes = events.filter(({ version, delta }) => version >= from && delta !== undefined && delta.length > 0);
@@ -146,7 +148,7 @@ function withoutVerdict(row: TaskRow, events: NumberedEvent[]): TaskRow {
 }
 
 /**
- * Returns the row's task, because the current schema may require more than the seeded one did. Fields hidden by a
+ * Returns the row's task. The current schema may require more fields than the schema at the seed. Fields hidden by a
  * verdict come from the seed.
  */
 function taskNow({ environment }: Sessions, row: TaskRow, events: NumberedEvent[]): TaskRow | undefined {

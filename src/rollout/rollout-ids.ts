@@ -3,17 +3,14 @@
 import { createHash } from "node:crypto";
 import { readRandomSeed, type Rollout, type TaskRow } from "../core/rollout.ts";
 
-/**
- * Returns a rollout's session id. It is stable when the collection is resumed, and unguessable without the collection's
- * id.
- */
+/** Adds a rollout's session id: stable in a resumed collection, unguessable without the collection's id. */
 export function withAttempt(run: string, rollout: Rollout, attempt: number): Rollout {
   const { task, repeat, origin } = rollout;
   const about = origin ? [origin.conversation, origin.branch, attempt] : [run, task, repeat, attempt];
   return { ...rollout, attempt, session: toSessionId(about) };
 }
 
-/** Returns the row's random seed, or else one derived from these numbers. */
+/** Returns the row's random seed; otherwise a seed derived from these numbers. */
 export function toRandomSeed(row: TaskRow, numbers: [seed: number, task: number, repeat: number]): number {
   return readRandomSeed(row) ?? digestParts(...numbers).readUInt32BE();
 }

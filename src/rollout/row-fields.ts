@@ -1,13 +1,10 @@
-// The row fields that are not part of its task: the outcome, and everything that verify returned besides the reward.
+// The row fields that are not part of the task: the outcome, and the metrics that verify returned.
 import { equalJson, isObject, setOwn, type Json } from "../core/json.ts";
 import type { FailureKind, TaskRow } from "../core/rollout.ts";
 import { withoutLineage } from "./tree.ts";
 
-/**
- * Fields from earlier outcomes. A row that has them is still a valid task, because it may come from an earlier
- * collection.
- */
-const outcome = ["response", "session_id", "seconds", "stopped", "token_chain", "token_chain_answer"];
+/** Fields from earlier outcomes. A row with them is a valid task, because it may come from another collection. */
+const outcome = ["response", "session_id", "seconds", "stopped", "token_chain", "token_chain_answer", "harness"];
 const failure = ["failure_kind", "failure_reason", "failure_stack", "mask_sample", "retried"];
 const verdict = ["reward", "metrics", "step_rewards"];
 /** Fields that a Holdfast server adds to a verdict, and fields for forked episodes. */
@@ -46,7 +43,7 @@ const aboutEpisode = new Set(["responses_create_params", "stopped", "holdfast", 
 
 /**
  * Puts the other fields that verify returned under `metrics`, so that they cannot overwrite a field of the task. A
- * server also returns the task's fields. With `echoed`, fields with the same value there are dropped.
+ * server also returns the task's fields. With `echoed`, fields with the same value in `echoed` are dropped.
  */
 export function toVerdictFields(given: TaskRow, echoed?: TaskRow): TaskRow {
   const [fields, metrics]: [TaskRow, TaskRow] = [{}, {}];
@@ -59,17 +56,14 @@ export function toVerdictFields(given: TaskRow, echoed?: TaskRow): TaskRow {
   return Object.keys(metrics).length === 0 ? fields : { ...fields, metrics };
 }
 
-/**
- * Returns fields with their metrics at the top level, where NeMo Gym's verifiers put them and its reward profile reads
- * them.
- */
+/** Returns fields with their metrics at the top level, where NeMo Gym's verifiers and its reward profile have them. */
 export function withFlatMetrics({ metrics, ...fields }: TaskRow): TaskRow {
   return { ...fields, ...readMetrics({ metrics: metrics as Json }) };
 }
 
 /**
- * Returns the fields that verify returned besides the reward. For other collectors' rows, which mix them with the rest,
- * returns {}.
+ * Returns the fields that verify returned in addition to the reward. Returns {} for rows of other collectors, which mix
+ * these fields with the rest.
  */
 export function readMetrics({ metrics }: TaskRow): TaskRow {
   return isObject(metrics) ? (metrics as TaskRow) : {};
@@ -82,7 +76,7 @@ export function isFailed({ failure_kind: kind }: TaskRow): boolean {
 /** Returns whether a row did not fail but is marked so that its reward must not be used. */
 export const isMasked = (row: TaskRow): boolean => row["mask_sample"] === true && !isFailed(row);
 
-/** Returns the reward; undefined for a failed or masked row, even if it has one. */
+/** Returns the reward; undefined for a failed or masked row, even if the row has a reward. */
 export function readReward(row: TaskRow): number | undefined {
   const { reward } = row;
   return typeof reward === "number" && !isFailed(row) && !isMasked(row) ? reward : undefined;

@@ -2,18 +2,11 @@
 import type { Agent } from "../core/agent.ts";
 import { isConversation } from "../core/conversation.ts";
 import type { AnyEnvironment, Environment } from "../core/environment.ts";
-import {
-  cannotLoad,
-  HoldfastError,
-  invalidOption,
-  isHoldfastError,
-  messageOf,
-  type ErrorCode,
-} from "../core/errors.ts";
+import { cannotLoad, HoldfastError, invalidOption, messageOf, unlessCoded, type ErrorCode } from "../core/errors.ts";
 import type { Event, Labels, NumberedEvent } from "../core/event.ts";
 import { equalJson } from "../core/json.ts";
 import { decode } from "../core/session.ts";
-import type { Conversations, Episodes, Replayed, SessionsBase } from "../core/sessions.ts";
+import type { Conversations, Episodes, Replayed, SessionInfo, SessionsBase } from "../core/sessions.ts";
 import type { Listed, Store } from "../core/store.ts";
 import { defineEnvironment } from "../environment/define-environment.ts";
 import { createSessions } from "../session/sessions.ts";
@@ -30,8 +23,9 @@ export interface SourceFilter {
 }
 
 export interface SessionSource {
-  list(filter: SourceFilter): AsyncIterable<Listed>;
-  /** Returns the operations for a session. Throws if a store does not have it. */
+  /** Lists sessions. Conversations, and lists by label, have the complete info. */
+  list(filter: SourceFilter): AsyncIterable<Listed & Partial<SessionInfo>>;
+  /** Returns the operations for a session. Throws if a store does not have the session. */
   verbs(session: string): Promise<SessionVerbs>;
   /** Deletes a session in a store, or closes it on a server. Returns false if there was nothing to do. */
   delete(session: string): Promise<boolean>;
@@ -39,7 +33,7 @@ export interface SessionSource {
 }
 
 export interface SourceOptions {
-  /** Only sessions of this environment or agent. A server has them under that name. */
+  /** Only sessions of this environment or agent, which a server serves under that name. */
   environment?: string;
   agent?: string;
   token?: string;
@@ -79,7 +73,7 @@ function storeSource(store: Store, { environment, agent, code }: SourceOptions):
   const only = agent === undefined ? environment : agentPrefix + agent;
   const codeOf = code && ("definitions" in code ? code.name : agentPrefix + code.name);
 
-  /** Names alone are enough to read, copy and rewind a log. */
+  /** Creates the engine for an environment or agent. Its name is enough to read, copy and rewind logs. */
   function createEngine(of: string): Episodes | Conversations {
     const options = { store, keepEnded: true };
     if (isConversation({ environment: of })) {
@@ -106,25 +100,22 @@ function storeSource(store: Store, { environment, agent, code }: SourceOptions):
     return { ...engine, replay };
   }
 
-  /** Throws unless the session's code was loaded. Without its tools, every replay would report differences. */
+  /** Throws unless the session's code is loaded. Without the session's tools, every replay would report differences. */
   function assertCode(of: string): void {
     if (codeOf === of) return;
     const message = code
-      ? `the session is of ${of}, and --code has ${codeOf}`
-      : `a replay runs code; --code names that of ${of}`;
+      ? `the session belongs to ${of}, but --code is ${codeOf}`
+      : `a replay needs the code of ${of}; name it with --code`;
     throw invalidOption(message);
   }
 
-  /** Returns false if the session was deleted since it was listed. */
-  async function isWanted({ session }: Listed, wanted: Labels): Promise<boolean> {
-    try {
-      const { labels, user } = await (await verbs(session)).info(session);
-      const all: Labels = { ...labels, ...(user !== undefined && { user }) };
-      return Object.entries(wanted).every(([name, value]) => equalJson(all[name] ?? null, value));
-    } catch (thrown) {
-      if (isHoldfastError(thrown) && thrown.code === "session_not_found") return false;
-      throw thrown;
-    }
+  /** Returns undefined if the session lacks one of the labels, or was deleted since it was listed. */
+  async function labelled({ session }: Listed, wanted: Labels): Promise<SessionInfo | undefined> {
+    const info = await verbs(session)
+      .then((found) => found.info(session))
+      .catch(unlessCoded("session_not_found"));
+    const all: Labels = { ...info?.labels, ...(info?.user !== undefined && { user: info.user }) };
+    return Object.entries(wanted).every(([name, value]) => equalJson(all[name] ?? null, value)) ? info : undefined;
   }
 
   return {
@@ -134,7 +125,9 @@ function storeSource(store: Store, { environment, agent, code }: SourceOptions):
       const wanted = { ...labels, ...(user !== undefined && { user }) };
       const isAny = Object.keys(wanted).length === 0;
       for await (const listed of store.list(filter)) {
-        if (isSession(listed) && (isAny || (await isWanted(listed, wanted)))) yield listed;
+        if (!isSession(listed)) continue;
+        const row = isAny && !isConversation(listed) ? listed : await labelled(listed, wanted);
+        if (row) yield row;
       }
     },
     verbs,

@@ -1,8 +1,11 @@
 // buildTranscript(): turns an episode into a transcript: messages, calls, results, and changes to the state.
 import type { Delta } from "../core/delta.ts";
 import type { NumberedEvent, Thrown } from "../core/event.ts";
+import { ellipsis } from "../core/ellipsis.ts";
 import { equalJson, unescapeKey, type Json } from "../core/json.ts";
 import { isFunctionCall, isMessage, toText, type Content, type FunctionCallOutput, type Item } from "../core/model.ts";
+import { requestFields, requestItems } from "../core/model-exchange.ts";
+import { exchangesIn, modelLines } from "../core/model-lines.ts";
 import type { TaskRow } from "../core/rollout.ts";
 import { finishedRollouts, rolloutIndex, type RolloutIndex } from "./finished.ts";
 import { isFailed, readReward, readMetrics } from "./row-fields.ts";
@@ -10,9 +13,9 @@ import { readConversation, toFields } from "./conversation.ts";
 import { createCallFinder } from "./episode-log.ts";
 import type { OnBad } from "./tasks.ts";
 
-/** The new value of a state key; if there is no value, the key was removed. */
+/** The new value of a state key. Without a value, the key was removed. */
 export interface Change {
-  /** The path to it, with dots. */
+  /** The path to the value, with dots. */
   key: string;
   value?: Json;
 }
@@ -21,7 +24,9 @@ export type Step =
   | { type: "said"; who: string; text: string }
   | { type: "thought"; text: string }
   | { type: "called"; tool: string; input: string }
-  /** `changes` and `log`, the lines that the tool logged: only with the log of the session. */
+  /** A harness's request outside its main conversation. */
+  | { type: "aside"; why: "side call" | "retried call"; text: string }
+  /** `changes`, and `log` with the lines that the tool logged, need the log of the session. */
   | { type: "answered"; tool: string; output: string; changes?: Change[]; thrown?: Thrown; log?: string[] }
   | { type: "other"; item: Json };
 
@@ -32,7 +37,7 @@ export interface Transcript extends RolloutIndex {
   began: Change[] | undefined;
   steps: Step[];
   reward: number | undefined;
-  /** The fields that verify returned besides the reward. */
+  /** The fields that verify returned in addition to the reward. */
   verdict: TaskRow | undefined;
   stopped: string | undefined;
   failure: { kind: string; reason: string; stack?: string } | undefined;
@@ -47,10 +52,7 @@ export interface RolloutChoice {
   worst?: boolean | undefined;
 }
 
-/**
- * Finds a rollout. If several match, returns the first by task and repeat. `repeats`: the repeats of the requested
- * task.
- */
+/** Finds a rollout. If several match, returns the first by task and repeat. `repeats`: all repeats of the task. */
 export async function findRollout(
   file: string,
   wanted: RolloutChoice,
@@ -76,7 +78,7 @@ function isBefore(a: number[], b: number[]): boolean {
   return at >= 0 && (a[at] as number) < (b[at] as number);
 }
 
-/** `events`: the episode's log, if available. */
+/** Builds a transcript. `events`: the episode's log, if available. */
 export function buildTranscript(row: TaskRow, events?: NumberedEvent[]): Transcript {
   const { instructions, input, output } = readConversation(row);
   const { failure_kind: kind, failure_reason: reason, failure_stack: stack } = row;
@@ -88,7 +90,7 @@ export function buildTranscript(row: TaskRow, events?: NumberedEvent[]): Transcr
     model: textIn(model),
     session: textIn(session),
     began: events && initialState(events),
-    steps: [...told, ...toSteps([...input, ...output], events)],
+    steps: harnessSteps(row, events) ?? [...told, ...toSteps([...input, ...output], events)],
     reward: readReward(row),
     verdict: verdictIn(events, row),
     stopped: textIn(stopped),
@@ -98,10 +100,53 @@ export function buildTranscript(row: TaskRow, events?: NumberedEvent[]): Transcr
   };
 }
 
-function toSteps(items: Item[], events: NumberedEvent[] | undefined): Step[] {
+/** Maximum length of a harness's system prompt. A longer prompt is shortened. */
+const longestSystem = 600;
+
+/** Returns a harness's model calls and tool calls in the order of the log; undefined if the log has no model calls. */
+function harnessSteps(row: TaskRow, events: NumberedEvent[] | undefined): Step[] | undefined {
+  const exchanges = exchangesIn(events ?? []);
+  if (exchanges.length === 0) return undefined;
+  const { main, retries, find } = modelLines(
+    events ?? [],
+    readConversation(row).tools.map(({ name }) => String(name)),
+  );
+  const [first] = main;
+  const { instructions } = first ? requestFields(first, find) : {};
+  const steps: Step[] = [];
+  const convert = stepConverter(events);
+  if (typeof instructions === "string") steps.push(shortened({ type: "said", who: "system", text: instructions }));
+  let known = 0;
+  for (const exchange of exchanges) {
+    if (main.includes(exchange)) {
+      const items = [...requestItems(exchange, find), ...exchange.output];
+      steps.push(...items.slice(known).map((item) => shortened(convert(item))));
+      known = items.length;
+    } else {
+      const said = exchange.output
+        .map((item) => (isFunctionCall(item) ? `calls ${item.name}` : saidIn(item)))
+        .join(" ");
+      steps.push({ type: "aside", why: retries.includes(exchange) ? "retried call" : "side call", text: said });
+    }
+  }
+  return steps;
+}
+
+/** Shortens the system prompt of a harness. */
+function shortened(step: Step): Step {
+  const isLong = step.type === "said" && (step.who === "system" || step.who === "developer");
+  return isLong ? { ...step, text: ellipsis(step.text, longestSystem) } : step;
+}
+
+const saidIn = (item: Item): string => (isMessage(item) ? said(item.content) : "");
+
+const toSteps = (items: Item[], events: NumberedEvent[] | undefined): Step[] => items.map(stepConverter(events));
+
+/** Returns a function that turns a conversation's items into steps, one after the other. */
+function stepConverter(events: NumberedEvent[] | undefined): (item: Item) => Step {
   const find = events && createCallFinder(events);
   const tools = new Map<string, string>();
-  return items.map((item): Step => {
+  return (item) => {
     if (isMessage(item)) {
       return { type: "said", who: item.role === "assistant" ? "agent" : item.role, text: said(item.content) };
     }
@@ -118,7 +163,7 @@ function toSteps(items: Item[], events: NumberedEvent[] | undefined): Step[] {
     }
     if (item.type === "reasoning") return { type: "thought", text: thoughtIn(item) };
     return { type: "other", item: item as unknown as Json };
-  });
+  };
 }
 
 /** Shows content that is not text by its type. */
@@ -136,14 +181,14 @@ function thoughtIn({ summary, content }: Item): string {
   return [summary, content].flatMap((parts) => (Array.isArray(parts) ? toText(parts as Content[]) : [])).join("\n");
 }
 
-/** Returns the last episode's initial state, because a session may have been seeded again. */
+/** Returns the initial state of the last episode. A session may have been seeded several times. */
 function initialState(events: NumberedEvent[]): Change[] {
   return toChanges(events.findLast(({ type }) => type === "session.seeded")?.delta ?? events[0]?.delta ?? []);
 }
 
 /**
- * Returns the fields that verify returned besides the reward. For older rows, they come from the recorded verdict that
- * matches the row.
+ * Returns the fields that verify returned in addition to the reward. For older rows, they come from the recorded
+ * verdict that matches the row.
  */
 function verdictIn(events: NumberedEvent[] | undefined, row: TaskRow): TaskRow | undefined {
   const metrics = readMetrics(row);

@@ -1,11 +1,11 @@
-// solutionModel(): a model that plays a solution. Given the results so far, it makes the next calls. It keeps no state.
+// solutionModel(): a model that runs a solution. It reads the results so far, makes the next calls, and keeps no state.
 import { jsonOrText, type Json } from "../core/json.ts";
 import { isFunctionCall, toText, type FunctionCallOutput, type Item, type Model } from "../core/model.ts";
 import { pickTask, type TaskRow } from "../core/rollout.ts";
 import { scriptedModel } from "../models/scripted.ts";
 import type { Call, Solution } from "../testing/environments.ts";
 
-/** Plays a task's solution. The next turn is determined by the conversation, so it continues after a restart. */
+/** Runs a task's solution. The conversation determines the next turn, so the solution continues after a restart. */
 export function solutionModel(solution: Solution, row: TaskRow): Model {
   const task = pickTask(row);
   return scriptedModel(({ input }) => {
@@ -24,7 +24,7 @@ export function solutionModel(solution: Solution, row: TaskRow): Model {
 
 function iterate(calls: object): Iterator<Call | Call[], unknown, Json[]> {
   if (Symbol.iterator in calls) return (calls as Iterable<Call | Call[], unknown, Json[]>)[Symbol.iterator]();
-  throw new TypeError("a solution must be a generator that is not async, as in function* solution(task) { … }");
+  throw new TypeError("a solution must be a synchronous generator, as in function* solution(task) { … }");
 }
 
 /** Returns the results of each turn's calls so far. */

@@ -1,15 +1,14 @@
-// Where a collection's sessions are: in the store that its record names, without passwords, or in the file next to it.
+// Finds the store with a collection's sessions: the store in its record, or the file next to it.
 import { existsSync } from "node:fs";
 import { dirname, isAbsolute, join, relative, resolve } from "node:path";
 import { invalidOption } from "../core/errors.ts";
+import type { Store } from "../core/store.ts";
 import { hideSecrets } from "../io/hide-secrets.ts";
+import { openStore } from "../stores/open.ts";
 import { readRecord } from "./collection-record.ts";
 import { outputPaths, storeFileFor } from "./output.ts";
 
-/**
- * Returns the store's URL for the record. The file next to the output is found without it, and an in-memory store is
- * gone.
- */
+/** Returns the store's URL for the record. A file next to the output needs no URL, and a store in memory is gone. */
 export function describeStore(url: string, out: string): { store?: string } {
   if (url.startsWith("memory:")) return {};
   const file = sqliteFile(url);
@@ -18,7 +17,7 @@ export function describeStore(url: string, out: string): { store?: string } {
   return { store: `sqlite:${relative(resolve(dirname(out)), resolve(file)).replaceAll("\\", "/")}` };
 }
 
-/** A store, or undefined if none is known. `isTrusted`: it may be opened even if the user did not name it. */
+/** The location of a store. `isTrusted`: the store may be opened even if the user did not name it. */
 export interface StoreLocation {
   url: string;
   isTrusted: boolean;
@@ -32,7 +31,7 @@ export function locateStore(file: string): StoreLocation | undefined {
   return existsSync(beside) ? { url: `sqlite:${beside}`, isTrusted: true } : undefined;
 }
 
-/** Returns the recorded store for a collection that is resumed without naming one; undefined if none is recorded. */
+/** Returns the store for a collection that is resumed without --store; undefined if no store is recorded. */
 export function storeToResume(out: string): string | undefined {
   const recorded = recordedStore(out);
   if (recorded === undefined) return undefined;
@@ -41,13 +40,29 @@ export function storeToResume(out: string): string | undefined {
   throw invalidOption(
     located
       ? untrustedText(out, located.url)
-      : `the sessions of ${out} were in ${recorded}, which does not exist; name the store to resume with --store`,
+      : `the sessions of ${out} were in ${recorded}, which no longer exists; name their store with --store`,
   );
 }
 
 /** Explains why a file's recorded store is not opened. */
 export function untrustedText(file: string, url: string): string {
-  return `the record of ${file} names the store ${hideSecrets(url)}; a record may come from somebody else, so name the store with --store to open it`;
+  return `the run record of ${file} names the store ${hideSecrets(url)}; a record may come from another person, so that store is opened only if you name it with --store`;
+}
+
+/** Explains how to name the store of a file, if it is not opened automatically. */
+export function storeHint(file: string, located: StoreLocation | undefined): string {
+  if (!located)
+    return `cannot find the sessions of ${file}: ${storeFileFor(file)} does not exist; name the store with --store`;
+  return untrustedText(file, located.url);
+}
+
+/** Opens the store with a file's sessions. The caller closes it. */
+export async function openStoreFor(file: string | undefined, url: string | undefined): Promise<Store> {
+  if (url !== undefined) return openStore(url, { isThere: true });
+  if (file === undefined) throw invalidOption("name a rollout file, or a store with --store");
+  const located = locateStore(file);
+  if (located?.isTrusted) return openStore(located.url, { isThere: true });
+  throw invalidOption(storeHint(file, located));
 }
 
 function recordedStore(file: string): string | undefined {
@@ -55,7 +70,7 @@ function recordedStore(file: string): string | undefined {
   try {
     ({ store } = readRecord(outputPaths(file).run) ?? {});
   } catch {
-    // An unreadable record is reported elsewhere.
+    // Ignored, because reading the settings in the record reports the error.
     return undefined;
   }
   const path = sqliteFile(store);
@@ -76,8 +91,8 @@ const loopback =
 const harmless = new Set(["prefix", "expire", "wait", "eviction", "schema", "connections", "sslmode", "region"]);
 
 /**
- * Whether a store is a file or a server on this machine. The record may come from somebody else: nothing may be sent to
- * another address in it, least of all with credentials of the environment. So the pattern is strict.
+ * Returns whether a store is a file or a server on this machine. The record may come from another person, so nothing
+ * may be sent to any other address, especially not credentials from the environment. So the pattern is strict.
  */
 function isLocal(url: string): boolean {
   if (sqliteFile(url) !== undefined) return true;

@@ -10,7 +10,7 @@ import { toFields } from "./conversation.ts";
 import { createNumbering, readRows, renderPrompt, type ReadRow } from "./tasks.ts";
 
 /** Reads a file in which every line must be a row. */
-export async function* readTaskRows(file: string): AsyncGenerator<ReadRow, void, undefined> {
+export async function* readTaskRows(file: string): AsyncGenerator<ReadRow> {
   assertFile(file);
   for await (const read of readRows(file)) {
     if ("row" in read) yield read;
@@ -18,7 +18,7 @@ export async function* readTaskRows(file: string): AsyncGenerator<ReadRow, void,
   }
 }
 
-/** Returns a row's problems that can be found before playing it. */
+/** Returns a row's problems that can be found before running it. */
 export async function findProblems(row: TaskRow, environment: AnyEnvironment | undefined): Promise<string[]> {
   const problems: string[] = [];
   const items = inputItems(row);
@@ -68,8 +68,8 @@ export interface Part {
 }
 
 /**
- * Assigns every task to one part, so that a task's rows stay together. Returns a function that returns each row's part,
- * in file order; undefined for rows left over by the fractions.
+ * Assigns every task to one part, so that a task's rows stay together. Returns a function to call with each row, in
+ * file order. It returns the row's part; undefined if the fractions leave the row over.
  */
 export async function splitTasks(
   rows: AsyncIterable<ReadRow>,
@@ -113,7 +113,7 @@ export interface Prompt {
 export function withPrompt({ row, line }: ReadRow, { user, system }: Prompt, replace: boolean): TaskRow {
   const params = toFields(row["responses_create_params"]);
   if (params["input"] !== undefined && !replace) {
-    throw new HoldfastError("invalid_task", `line ${line} has an input already; --replace replaces it`);
+    throw new HoldfastError("invalid_task", `line ${line} already has an input; use --replace to replace it`);
   }
   try {
     const input: Json[] = [

@@ -28,14 +28,11 @@ export interface Span {
   bytes: number;
 }
 
-/** Half of the maximum length of a string. */
+/** Maximum number of bytes in a line: half of the maximum length of a string. */
 const mostBytes = 256 * 1024 * 1024;
 
 /** Yields the rows of a file in order. Invalid and overlong lines are reported and do not end the reading. */
-export async function* readRows(
-  file: string,
-  longest = mostBytes,
-): AsyncGenerator<(ReadRow | BadRow) & Span, void, undefined> {
+export async function* readRows(file: string, longest = mostBytes): AsyncGenerator<(ReadRow | BadRow) & Span> {
   for await (const read of readLines(file, longest)) {
     yield "problem" in read ? read : Object.assign(readLine(read.text, read.line), { at: read.at, bytes: read.bytes });
   }
@@ -45,14 +42,14 @@ export async function* readRows(
 export type OnBad = (bad: BadRow, file: string) => void;
 
 /** Yields the valid rows of a file, in order. */
-export async function* readGoodRows(file: string, onBad: OnBad): AsyncGenerator<ReadRow & Span, void, undefined> {
+export async function* readGoodRows(file: string, onBad: OnBad): AsyncGenerator<ReadRow & Span> {
   for await (const read of readRows(file)) {
     if ("row" in read) yield read;
     else onBad(read, file);
   }
 }
 
-/** Counts the lines that could be rows, up to a limit. */
+/** Counts the lines that are not blank, up to a limit. */
 export async function countLines(file: string, limit = Infinity): Promise<number> {
   let count = 0;
   for await (const _ of readLines(file, mostBytes)) if (++count >= limit) break;
@@ -62,7 +59,7 @@ export async function countLines(file: string, limit = Infinity): Promise<number
 const newline = 10;
 
 /** Yields the lines that are not blank. readline is unsuitable: it also splits at U+2028, which occurs inside rows. */
-async function* readLines(file: string, longest: number): AsyncGenerator<(Line | BadRow) & Span, void, undefined> {
+async function* readLines(file: string, longest: number): AsyncGenerator<(Line | BadRow) & Span> {
   let [line, next] = [0, 0];
   /** The start of an unfinished line, unless it is too long to keep. */
   let rest: Buffer[] = [];
@@ -79,7 +76,7 @@ async function* readLines(file: string, longest: number): AsyncGenerator<(Line |
     const isTooLong = length > longest;
     const text = isTooLong ? "" : (rest.length === 1 ? (rest[0] as Buffer) : Buffer.concat(rest)).toString("utf8");
     [rest, length] = [[], 0];
-    // The line number replaces the text, so that two overlong lines do not count as equal.
+    // The line number replaces the text, so that two overlong lines do not count as equal tasks.
     if (isTooLong) return { line, text: `line ${line}`, problem: `it is longer than ${sizeText(longest)}`, ...span };
     return { ...span, line, text: line === 1 && text.startsWith("\uFEFF") ? text.slice(1) : text };
   };
@@ -100,11 +97,11 @@ async function* readLines(file: string, longest: number): AsyncGenerator<(Line |
 const sizeText = (bytes: number): string =>
   bytes < 1024 * 1024 ? `${bytes} bytes` : `${Math.floor(bytes / 1024 / 1024)} MB`;
 
-async function* readChunks(file: string): AsyncGenerator<Buffer, void, undefined> {
+async function* readChunks(file: string): AsyncGenerator<Buffer> {
   try {
     for await (const chunk of createReadStream(file)) yield chunk as Buffer;
   } catch (cause) {
-    throw cannotLoad(`${file} cannot be read: ${messageOf(cause)}`, cause);
+    throw cannotLoad(`cannot read ${file}: ${messageOf(cause)}`, cause);
   }
 }
 
@@ -115,7 +112,6 @@ export async function readRowAt(handle: FileHandle, { at, bytes }: Span): Promis
   return read && "row" in read ? read.row : undefined;
 }
 
-/** Parses a line. */
 export function readLine(text: string, line: number): ReadRow | BadRow {
   let row: unknown;
   try {
@@ -125,7 +121,7 @@ export function readLine(text: string, line: number): ReadRow | BadRow {
   }
   if (!isObject(row)) return { line, text, problem: "it is not a JSON object" };
   try {
-    // Parsed JSON may be nested too deeply to be written again.
+    // Copies the row, because parsed JSON may be nested too deeply to be written again.
     return { line, text, row: copyJson(row, "row") as TaskRow };
   } catch (thrown) {
     return { line, text, problem: messageOf(thrown) };
@@ -135,12 +131,12 @@ export function readLine(text: string, line: number): ReadRow | BadRow {
 export type Numbered = (ReadRow | BadRow) & { task: number };
 
 /**
- * Numbers tasks by `_ng_task_index`, or else in file order, with one number for equal lines. Invalid lines get numbers
- * too, so that the other numbers do not change when a line is corrected. A row with a different task's number is
+ * Numbers tasks by `_ng_task_index`, otherwise in file order, with one number for equal lines. Invalid lines get
+ * numbers too, so that the other numbers do not change when a line is corrected. A row with another task's number is
  * invalid, because its rollouts would count as repeats of that task.
  */
 export function createNumbering(): (read: ReadRow | BadRow) => Numbered {
-  // Digests, because lines may be long and many.
+  // Stores digests instead of lines, because there may be many long lines.
   const known = new Map<string, number>();
   const owners = new Map<number, string>();
   let next = 0;
@@ -152,7 +148,7 @@ export function createNumbering(): (read: ReadRow | BadRow) => Numbered {
       const owner = owners.get(given) ?? digest;
       owners.set(given, owner);
       if (owner === digest) return { ...read, task: given };
-      const problem = `another task before it has its \`_ng_task_index\` ${given}`;
+      const problem = `an earlier task has the same \`_ng_task_index\` ${given}`;
       return { line: read.line, text: read.text, problem, task: given };
     }
     const digest = digestText(read.text);
@@ -184,7 +180,7 @@ export function renderPrompt(template: string, row: TaskRow): string {
     if (path === undefined) return found[0] as string;
     const value = path.split(".").reduce<Json | undefined>((at, key) => readField(at, key), row);
     if (value === undefined)
-      throw new HoldfastError("invalid_task", `the prompt names {${path}}, but the row has no such field`);
+      throw new HoldfastError("invalid_task", `the prompt uses {${path}}, but the row has no such field`);
     return typeof value === "string" ? value : JSON.stringify(value);
   });
 }

@@ -1,4 +1,4 @@
-// Trees of forked episodes: their shape, and a row's place in one.
+// Trees of forked episodes: their shape, and the place of a row in its tree.
 import type { Origin, Rollout, TaskRow } from "../core/rollout.ts";
 
 /** Forks every episode that reaches the step into this many continuations. */
@@ -11,14 +11,11 @@ export interface Branching {
 /** A place in a tree: an episode to fork, or a continuation. */
 export interface Node {
   task: number;
-  /**
-   * Number of the first rollout below it, counted among all rollouts of the task. So each rollout has one number at any
-   * depth.
-   */
+  /** Number of the first rollout below this node, among all rollouts of the task. So each rollout has one number. */
   index: number;
   /** "" for the original episode. */
   branch: string;
-  /** Number of forks above it. */
+  /** Number of forks above this node. */
   depth: number;
 }
 
@@ -42,16 +39,14 @@ export function createTree(given: readonly Branching[]) {
   };
 }
 
-/** Returns the key of a node. */
 export const nodeKey = ({ task, index, branch }: Omit<Node, "depth">): string => `${task} ${index} ${branch}`;
 
-/** Returns the node key of a row. */
 export function rowNodeKey(row: TaskRow): string {
   const { _ng_task_index: task, _ng_rollout_index: index } = row;
   return nodeKey({ task: Number(task), index: Number(index), branch: readBranch(row) });
 }
 
-/** Returns a row's place in its tree; "" if it was not forked. `branch` alone may be a field of the task. */
+/** Returns a row's place in its tree; "" if it was not forked. Without `forked_at`, `branch` is a field of the task. */
 export function readBranch({ branch, forked_at: version }: TaskRow): string {
   return typeof version === "number" && typeof branch === "string" && /^\d+(\.\d+)*$/.test(branch) ? branch : "";
 }

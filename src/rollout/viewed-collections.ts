@@ -18,17 +18,12 @@ export interface ViewedCollection {
   record: CollectionRecord | undefined;
 }
 
-export interface ViewedCollections {
-  collections: ViewedCollection[];
-  /** Undefined if there are no sessions. The caller closes it. */
-  store: Store | undefined;
-}
-
+/** Opens collections. The store is undefined if there are no sessions. The caller closes it. */
 export async function openCollections(
   given: string[],
   url: string | undefined,
   note: (text: string) => void,
-): Promise<ViewedCollections> {
+): Promise<{ collections: ViewedCollection[]; store: Store | undefined }> {
   const files = withoutParts(given);
   for (const file of files) await assertRollouts(file);
   const store = await openStores(files, url, note);
@@ -58,7 +53,7 @@ async function openStores(
   for (const file of files) {
     const located = locateStore(file);
     if (located?.isTrusted) trusted.push(absolute(located.url));
-    else if (located) note(`the sessions are left out: ${untrustedText(file, located.url)}`);
+    else if (located) note(`sessions are not shown: ${untrustedText(file, located.url)}`);
   }
   const opened: Store[] = [];
   try {
@@ -71,7 +66,7 @@ async function openStores(
   return first && joinedStores([first, ...rest]);
 }
 
-/** Two files may name the same store by different paths. */
+/** Makes the path in a store URL absolute, because two files may name the same store by different paths. */
 const absolute = (url: string): string => url.replace(/^sqlite:(.+)$/, (_, file: string) => `sqlite:${resolve(file)}`);
 
 async function viewCollection(
@@ -102,12 +97,12 @@ function findRecord(file: string, note: (text: string) => void): CollectionRecor
   try {
     return readRecord(outputPaths(file).run);
   } catch (thrown) {
-    note(`how ${file} was collected is left out: ${messageOf(thrown)}`);
+    note(`the settings of ${file} are not shown: ${messageOf(thrown)}`);
     return undefined;
   }
 }
 
-/** Returns the environment's name. A collection played on a server has a URL recorded in its place. */
+/** Returns the environment's name. If the collection ran on a server, a URL was recorded instead of a name. */
 const nameIn = (value: unknown): string | undefined =>
   typeof value === "string" && !/[:/]/.test(value) ? value : undefined;
 

@@ -1,4 +1,4 @@
-// The viewed collections' environments: with their code if the user names it, otherwise by name only.
+// The environments of the viewed collections: with their code if the user names it, otherwise by name only.
 import { dirname, relative, resolve } from "node:path";
 import type { AnyEnvironment } from "../core/environment.ts";
 import type { Store } from "../core/store.ts";
@@ -12,7 +12,7 @@ export interface Viewed {
   environment: AnyEnvironment;
   /** Location of the environment's code; undefined if only its name is known. */
   target?: string;
-  /** A text for --environment that names the collection's code, if it was not loaded. */
+  /** A value for --environment that names the collection's code, if the code was not loaded. */
   recorded?: string | undefined;
   /** The solution next to the code. */
   solution?: Solution | undefined;
@@ -25,10 +25,7 @@ interface ViewedOptions {
   store: Store | undefined;
 }
 
-/**
- * Returns the given environments and the collections' environments. Without collections, returns the store's
- * environments.
- */
+/** Returns the environments of the targets and the collections; without collections, the environments of the store. */
 export async function viewedEnvironments({ targets, collections, store }: ViewedOptions): Promise<Viewed[]> {
   const found: Viewed[] = [];
   for (const target of targets) found.push(await loaded(target));
@@ -49,13 +46,14 @@ async function loaded(target: string): Promise<Viewed> {
 }
 
 /**
- * Returns how to name the code that a collection was made with. It is never loaded, because it may come with the file.
+ * Returns the path of the code that a collection was made with, for a message. It is never loaded, because the record
+ * may come from another person.
  */
 function targetOf({ details, record }: ViewedCollection): string | undefined {
   const { target } = record ?? {};
   if (target === undefined) return undefined;
   const shown = target.startsWith(".") ? relative(process.cwd(), resolve(dirname(details.file), target)) : target;
-  // Printed to be pasted into a shell, so any other text could be an attack.
+  // The path is printed to be pasted into a shell, so other characters could be an attack.
   return /^[\w@.][\w@./-]*$/.test(shown) ? shown : undefined;
 }
 

@@ -3,13 +3,13 @@ import { isFunctionCall, isMessage, toText, type Content } from "../../core/mode
 import type { TaskRow } from "../../core/rollout.ts";
 import { readConversation } from "../conversation.ts";
 
-/** Returns whether a row contains a lower-case text: in its messages, calls, outputs, failure or session. */
+/** Returns whether a row contains a lower-case string: in its messages, calls, outputs, failure or session. */
 export function matchesRow(row: TaskRow, wanted: string): boolean {
   for (const text of textsOf(row)) if (text.toLowerCase().includes(wanted)) return true;
   return false;
 }
 
-function* textsOf(row: TaskRow): Generator<string, void, undefined> {
+function* textsOf(row: TaskRow): Generator<string> {
   const fields = ["session_id", "failure_kind", "failure_reason", "stopped"].map((name) => row[name]);
   for (const field of fields) if (typeof field === "string") yield field;
   const { instructions = "", input, output } = readConversation(row);

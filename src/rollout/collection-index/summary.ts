@@ -1,5 +1,4 @@
-// summarizeRow(): reduces a row to the columns of a table. The file may come from anywhere, so invalid fields are
-// ignored.
+// summarizeRow(): reduces a row to the columns of a table. Invalid fields are ignored: any program may write a file.
 import { assistantTurns, answerText, isFunctionCall, isMessage, toText, type Item } from "../../core/model.ts";
 import type { Json } from "../../core/json.ts";
 import type { TaskRow } from "../../core/rollout.ts";
@@ -9,10 +8,7 @@ import { readConversation, toFields } from "../conversation.ts";
 import { hasEstimatedTokens, hasOwnMetrics, isMasked } from "../row-fields.ts";
 import { readBranch } from "../tree.ts";
 
-/**
- * Limits for texts, the number of tools, the length of names, and the number of metrics, because a model may invent
- * names.
- */
+/** Maximum length of texts, number of tools, length of names and number of metrics. A model may invent names. */
 const [longestText, mostTools, longestName, mostMetrics] = [160, 100, 100, 20];
 
 export function summarizeRow({ row: content, failed }: Pick<Finished, "row" | "failed">, row: number): RowSummary {
@@ -48,7 +44,7 @@ export function summarizeRow({ row: content, failed }: Pick<Finished, "row" | "f
   };
 }
 
-/** Returns the last user message in the input. Earlier ones may be examples that are equal in all tasks. */
+/** Returns the last user message in the input. Earlier messages may be examples that all tasks share. */
 function askedIn(input: Item[]): string | undefined {
   const asked = input.filter(isMessage).findLast(({ role }) => role === "user");
   return asked && toText(asked.content);
@@ -59,7 +55,7 @@ function lastAnswer(output: Item[]): Item[] {
   return last ? [last] : [];
 }
 
-/** The numbers among verify's metrics; a boolean counts as 0 or 1. */
+/** Returns the numbers among verify's metrics; a boolean counts as 0 or 1. */
 function metricsIn(row: TaskRow): RowSummary["metrics"] {
   const fields = hasOwnMetrics(row) ? [] : Object.entries(toFields(row["metrics"])).slice(0, mostMetrics);
   return Object.fromEntries(
@@ -76,7 +72,7 @@ function tokensIn(row: TaskRow): number | null {
   return total ?? (input === null && output === null ? null : (input ?? 0) + (output ?? 0));
 }
 
-/** Cuts a text without splitting a surrogate pair. */
+/** Cuts a string without splitting a surrogate pair. */
 function beginning(text: string, length: number): string {
   return text.slice(0, length).replace(/[\uD800-\uDBFF]$/, "");
 }

@@ -2,10 +2,8 @@
 import { copyJson, type Json } from "../../core/json.ts";
 import type { Content, Item } from "../../core/model.ts";
 import type { TaskRow } from "../../core/rollout.ts";
+import { toChatMessages } from "../../models/chat/messages.ts";
 import { readConversation, toFields } from "../conversation.ts";
-
-/** Converts items to messages. */
-export type ToMessages = (conversation: { instructions?: string; input: Item[] }) => object[];
 
 export interface ChatRollout {
   prompt: Json[];
@@ -23,12 +21,12 @@ const trained = [
   "logprobs",
 ];
 
-export function toChat(row: TaskRow, toMessages: ToMessages): ChatRollout {
+export function toChat(row: TaskRow): ChatRollout {
   const { instructions, input, output, tools } = readConversation(row);
-  const prompt = toMessages({ ...(instructions !== undefined && { instructions }), input: input.map(withThoughts) });
+  const prompt = toChatMessages({ instructions, input: input.map(withThoughts) }, "developer");
   return {
     prompt: asJson(prompt),
-    completion: asJson(answersIn(output).flatMap((answer) => toAnswerMessages(answer, toMessages))),
+    completion: asJson(answersIn(output).flatMap(toAnswerMessages)),
     tools: tools.map(toChatTool),
   };
 }
@@ -45,7 +43,7 @@ function answersIn(output: Item[]): Item[][] {
   for (const item of output) {
     const current = pieces.at(-1);
     const isPart = item.type !== "function_call_output" && (item as { role?: string }).role !== "user";
-    // Only one item per answer carries tokens, so a second one starts the next answer.
+    // Only one item per answer has tokens, so a second item with tokens starts the next answer.
     const isNext = isPart && hasTokens(item) && current?.some(hasTokens);
     if (current && isPart && isAnswer && !isNext) current.push(item);
     else pieces.push([item]);
@@ -54,8 +52,8 @@ function answersIn(output: Item[]): Item[][] {
   return pieces;
 }
 
-function toAnswerMessages(items: Item[], toMessages: ToMessages): object[] {
-  const messages = toMessages({ input: items.map(withThoughts) });
+function toAnswerMessages(items: Item[]): object[] {
+  const messages = toChatMessages({ input: items.map(withThoughts) }, "developer");
   const tokens = collectTokens(items);
   return Object.keys(tokens).length === 0
     ? messages

@@ -19,7 +19,7 @@ export function* overall(rollouts: Rollouts): Steps<{ agent_metrics: Metrics; ke
   return { agent_metrics: agent, key_metrics: Object.fromEntries(means) };
 }
 
-/** `expected` is the planned number of rollouts for the task, if known. */
+/** Returns the entry for a task. `expected` is the planned number of its rollouts, if known. */
 export function* groupEntry(rollouts: Rollouts, { task, rollouts: all }: Group, expected = 0): Steps<GroupEntry> {
   const group = all.filter(rollouts.counts);
   const planned = Math.max(expected, all.length);

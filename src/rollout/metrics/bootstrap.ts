@@ -1,4 +1,4 @@
-// Confidence intervals by bootstrap over tasks: the metrics that other tasks of the same kind would have given.
+// Confidence intervals by bootstrap over tasks: how much a metric would vary with another sample of tasks.
 import { randomStream } from "../../core/random.ts";
 
 /**
@@ -16,17 +16,17 @@ export interface Interval {
   high: number;
 }
 
-/** With this number, a different seed moves the ends by about a twentieth of the half width. */
+/** With this number of resamples, another seed moves the bounds by about a twentieth of the interval's half width. */
 const resamples = 1_000;
 const [lowest, highest] = [0.025, 0.975];
 /** The maximum number of tasks per resample. Drawing a million tasks would take minutes. */
 const mostDrawn = 10_000;
 
 /**
- * Returns metrics with 95% intervals: percentiles over 1,000 resamples of as many tasks, drawn with replacement, each
- * with all its rollouts. Above 10,000 tasks, resamples have 10,000, and the interval is narrowed accordingly. The
- * result depends on the seed alone. It is null for a metric that is not finite. The interval of a single task is a
- * point, and means nothing.
+ * Returns metrics with 95% intervals: percentiles over 1,000 resamples. A resample draws as many tasks as there are,
+ * with replacement and with all rollouts of each task. Above 10,000 tasks, resamples have 10,000 tasks, and the
+ * interval is narrowed accordingly. The result depends on the seed alone. It is null for a metric that is not finite.
+ * The interval of a single task has no width, and means nothing.
  */
 export function bootstrap(tasks: TaskShare[], seed: number): (Interval | null)[] {
   const shares = flatten(tasks);
@@ -38,18 +38,13 @@ export function bootstrap(tasks: TaskShare[], seed: number): (Interval | null)[]
     const again = shares.compute(() => Math.floor(random() * tasks.length), size);
     again.forEach((value, metric) => ((drawn[metric] as Float64Array)[at] = value));
   }
-  // Fewer tasks vary more: by the square root of the ratio.
+  // A mean over fewer tasks varies more, by the square root of the ratio.
   const shrink = Math.sqrt(size / tasks.length);
   return Array.from(values, (value, metric) => toInterval(value, drawn[metric] as Float64Array, shrink));
 }
 
-interface Shares {
-  /** Computes the metrics of `count` tasks; `next` returns the index of each. */
-  compute(next: (at: number) => number, count: number): Float64Array;
-}
-
 /** Stores the shares in consecutive memory, because they are read thousands of times in random order. */
-function flatten(tasks: TaskShare[]): Shares {
+function flatten(tasks: TaskShare[]) {
   const starts = new Float64Array(tasks.length + 1);
   tasks.forEach(({ over }, at) => (starts[at + 1] = (starts[at] as number) + over.length));
   const [overs, unders] = [new Float64Array(starts.at(-1) as number), new Float64Array(starts.at(-1) as number)];
@@ -59,7 +54,8 @@ function flatten(tasks: TaskShare[]): Shares {
   });
   const most = tasks.reduce((count, { over }) => Math.max(count, over.length), 0);
   return {
-    compute(next, count) {
+    /** Computes the metrics of `count` tasks; `next` returns the index of each. */
+    compute(next: (at: number) => number, count: number): Float64Array {
       const [over, under] = [new Float64Array(most), new Float64Array(most)];
       for (let at = 0; at < count; at++) {
         const task = next(at);
@@ -75,7 +71,7 @@ function flatten(tasks: TaskShare[]): Shares {
   };
 }
 
-/** Returns an interval that includes the value itself, which rounding could otherwise leave just outside. */
+/** Returns an interval that includes the value itself. Otherwise rounding could put the value outside. */
 function toInterval(value: number, drawn: Float64Array, shrink: number): Interval | null {
   // Ignore resamples without a task that has the metric.
   const sorted = drawn.filter(Number.isFinite).sort();

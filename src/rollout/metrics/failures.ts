@@ -16,7 +16,7 @@ export function createFailures() {
       const counted = counts.has(kind) || (counts.size < mostKinds && kind.length <= longestKind) ? kind : others;
       counts.set(counted, (counts.get(counted) ?? 0) + 1);
     },
-    /** The most frequent first, then by name. */
+    /** Returns the counts, the most frequent kind first, then by name. */
     counts: (): FailureCount[] =>
       [...counts]
         .map(([kind, count]) => ({ kind, count }))

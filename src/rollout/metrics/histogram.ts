@@ -2,7 +2,7 @@
 
 export interface Bin {
   from: number;
-  /** Equal to `from` if the bin holds a single value. Otherwise excluded, except in the last bin. */
+  /** The upper bound. It equals `from` for a bin with a single value; otherwise only the last bin includes it. */
   to: number;
   count: number;
 }
@@ -12,8 +12,8 @@ const [narrowest, widest] = [20, 1_000];
 const eighths = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
 
 /**
- * Returns at most ten bins: one per value if there are at most ten values, otherwise ten of equal width. Values that
- * are not finite are ignored.
+ * Returns at most ten bins: one per value if there are at most ten different values, otherwise ten bins of equal width.
+ * Values that are not finite are ignored.
  */
 export function histogram(values: Iterable<number>): Bin[] {
   const counts = new Map<number, number>();
@@ -26,7 +26,7 @@ export function histogram(values: Iterable<number>): Bin[] {
 
 function equalBins(counts: [value: number, count: number][]): Bin[] {
   const [low = 0, high = 0] = [counts[0]?.[0], counts.at(-1)?.[0]];
-  // Not low + width * at: the width can overflow.
+  // Does not use low + width * at, because the width can overflow.
   const edge = (at: number): number => low * (1 - at / mostBins) + high * (at / mostBins);
   const bins = Array.from({ length: mostBins }, (_, at) => ({ from: edge(at), to: edge(at + 1), count: 0 }));
   for (const [value, count] of counts) bins.findLast(({ from }) => value >= from)!.count += count;

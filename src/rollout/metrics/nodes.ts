@@ -4,7 +4,7 @@ import { readReward } from "../row-fields.ts";
 import { readBranch } from "../tree.ts";
 
 export interface NodeMetrics {
-  /** Its path, for example "0.2"; "" is the episode before the fork. */
+  /** The node's path, for example "0.2"; "" is the episode before the fork. */
   node: string;
   rollouts: number;
   scored: number;
@@ -25,7 +25,7 @@ export function createNodes() {
         });
       }
     },
-    /** Parents come before their children. */
+    /** Returns the nodes, with parents before their children. */
     result: (): NodeMetrics[] =>
       Array.from(nodes, ([node, { rollouts, scored, sum }]) => ({
         node,

@@ -3,7 +3,7 @@ import type { Score } from "./pass.ts";
 import type { Rollouts } from "./rollouts.ts";
 
 export interface Outcome {
-  /** Its reward. A failed or masked rollout has none, even if its row has one: a failure is never a reward of 0. */
+  /** The rollout's reward. A failed or masked rollout has none, even if its row has a reward. */
   score: Score;
   failed: boolean;
   input: number | undefined;
@@ -34,7 +34,7 @@ export function readOutcome(rollouts: Rollouts, rollout: number): Outcome {
 
 const names = ["input", "output", "tokens", "seconds"] as const;
 
-/** Sums; a cost that no rollout has is missing. */
+/** Sums of costs. A cost that no rollout has is missing. */
 export type Costs = { [cost in (typeof names)[number]]?: number };
 
 export function addCosts(costs: Costs, outcome: Outcome): void {

@@ -7,14 +7,14 @@ export type Score = number | undefined;
 export interface PassOptions {
   /** The suffix of every success rate. Default: `accuracy`. */
   score?: string;
-  /** The answer of each rollout, as a number per distinct answer. Required for `majority@{k}`. */
+  /** The answer of each rollout, as a number that identifies the answer. Required for `majority@{k}`. */
   answers?: Score[][];
 }
 
 /** The values of a task for k = 1, 2, 3 and so on; undefined for a k without a value. */
 type Curve = Score[];
 
-/** An upper limit on repeats, because all rows in a hostile file may name the same task. */
+/** An upper limit on repeats, because all rows in a malicious file may name the same task. */
 const mostTries = 1_000;
 
 /**
@@ -25,8 +25,8 @@ const mostTries = 1_000;
  * - `pass@1[avg-of-{k}]`: the mean of the first k, with its standard deviation and error across runs;
  * - `majority@{k}`, with answers: the score of the most common answer among the first k.
  *
- * Of other scores: `best@{k}` and `worst@{k}`, the expected maximum and minimum of k rollouts, and `mean[avg-of-{k}]`, all
- * in units of the reward. Tasks with fewer than k scores do not count in the first two.
+ * For other scores: `best@{k}` and `worst@{k}`, the expected maximum and minimum of k rollouts, and `mean[avg-of-{k}]`,
+ * all in units of the reward. Tasks with fewer than k scores do not count in the first two.
  */
 export function passMetrics(tasks: Score[][], { score = "accuracy", answers }: PassOptions = {}): Metrics {
   const most = tasks.reduce((count, { length }) => Math.max(count, length), 0);
@@ -96,8 +96,8 @@ export function worstOf(scores: Score[]): number[] {
 }
 
 /**
- * The sum of x(i) * (C(i, k) - C(i - 1, k)) / C(n, k) over the sorted scores x(1) to x(n): C(i, k) / C(n, k) is the
- * probability that the largest of k is at most x(i). A task with more rollouts is judged by its first 2,000.
+ * Returns the sum of x(i) * (C(i, k) - C(i - 1, k)) / C(n, k) over the sorted scores x(1) to x(n). C(i, k) / C(n, k) is
+ * the probability that the largest of k is at most x(i). Only the first 2,000 rollouts of a task count.
  */
 function expectedMaximum(scores: number[]): number[] {
   const sorted = scores.slice(0, 2 * mostTries).sort((a, b) => a - b);
@@ -149,7 +149,7 @@ function majorities(scores: Score[], answers: Score[]): Curve {
   });
 }
 
-/** Returns the mean over tasks, for each k. A curve that `stays` repeats its last value beyond its end. */
+/** Returns the mean over tasks, for each k. With "stays", a curve repeats its last value beyond its length. */
 function meanCurve(curves: Curve[], upTo: number, after: "ends" | "stays" = "ends"): Curve {
   const [totals, counts] = [new Float64Array(upTo), new Float64Array(upTo)];
   for (const curve of curves) {

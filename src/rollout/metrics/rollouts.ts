@@ -7,11 +7,11 @@ export type Rollouts = ReturnType<typeof createRollouts>;
 
 export interface Group {
   task: number;
-  /** By index. A rollout without one keeps its position. */
+  /** The rollouts, sorted by index. A rollout without an index keeps its position. */
   rollouts: number[];
 }
 
-/** More than any collection has, and low enough to protect a server from hostile rows. */
+/** Maximum number of numeric fields: more than any collection has, and safe for a server with malicious rows. */
 const mostColumns = 1_000;
 /** Maximum number of metrics: each gets a confidence interval, which takes time. */
 const mostMetrics = 20;
@@ -35,7 +35,7 @@ export function createRollouts() {
   function addColumns(row: CountedRow): void {
     const unknown = [...row.columns.keys()].filter((name) => !columns.has(name));
     if (names.length + unknown.length > mostColumns) {
-      throw new HoldfastError("invalid_input", `the rows have more than ${mostColumns} different fields with numbers`);
+      throw new HoldfastError("invalid_input", `the rows have more than ${mostColumns} different numeric fields`);
     }
     for (const name of unknown) columns.set(name, names.push(name) - 1);
   }
@@ -58,7 +58,7 @@ export function createRollouts() {
       failures.push(row.failure !== undefined);
     },
     count: (): number => tasks.length,
-    /** Visits its numbers, in the order of the row. */
+    /** Visits a rollout's numbers, in the order of the row. */
     each(rollout: number, visit: (column: string, value: number) => void): void {
       const [from = 0, to = 0] = [starts[rollout], starts[rollout + 1]];
       for (let at = from; at < to; at++) visit(names[columnIds[at] as number] as string, values[at] as number);
@@ -70,7 +70,7 @@ export function createRollouts() {
     masked: (): number => masked.size,
     /** The columns that come from the metrics of rows, in the order of their first occurrence. */
     metrics: (): string[] => [...metrics],
-    /** True if the tokens of a row were estimated. */
+    /** True if the tokens of any row were estimated. */
     hasEstimates: (): boolean => hasEstimates,
     /** Returns the tasks in the order of their numbers. The order of rows with an index makes no difference. */
     *groups(): Steps<Group[]> {
@@ -104,7 +104,7 @@ export function createRollouts() {
     return sorted.map(({ rollout }) => rollout);
   }
 
-  /** False if it failed or is masked, in which case no statistic includes its numbers. */
+  /** Returns whether a rollout neither failed nor is masked. Statistics include only the numbers of such rollouts. */
   function counts(rollout: number): boolean {
     return failures[rollout] !== true && !masked.has(rollout);
   }
@@ -120,10 +120,14 @@ export function createRollouts() {
   function compareNumbers(a: number, b: number): number {
     const [reward, otherReward] = [rewardOf(a), rewardOf(b)];
     if (reward !== otherReward) return reward < otherReward ? -1 : 1;
-    const [from = 0, end = 0, other = 0] = [starts[a], starts[a + 1], starts[b]];
+    const [from = 0, end = 0, other = 0, otherEnd = 0] = [starts[a], starts[a + 1], starts[b], starts[b + 1]];
+    if (end - from !== otherEnd - other) return end - from - (otherEnd - other);
     for (let at = 0; from + at < end; at++) {
       const difference = (values[from + at] as number) - (values[other + at] as number);
       if (difference) return difference;
+      // Compares names, because column numbers depend on the order of the rows.
+      const [name = "", otherName = ""] = [names[columnIds[from + at]!], names[columnIds[other + at]!]];
+      if (name !== otherName) return name < otherName ? -1 : 1;
     }
     return 0;
   }

@@ -5,7 +5,7 @@ import { hasEstimatedTokens, isFailed, isMasked, readMetrics } from "../row-fiel
 
 export interface CountedRow {
   task: number;
-  /** Its number among the task's rollouts, if present. */
+  /** The rollout's number within its task, if present. */
   index: number | undefined;
   /** Every number and boolean of the row, of its metrics and of its usage, in order. */
   columns: Map<string, number>;
@@ -51,11 +51,13 @@ function readNumbers(row: Record<string, unknown>): Pick<CountedRow, "columns" |
   };
   for (const [name, value] of Object.entries(row)) add(name, value);
   const metrics = Object.entries(readMetrics(row as TaskRow)).flatMap(([name, value]) => {
-    // Prefixed, because a task may have a field with the same name.
+    // Metrics have a prefix, because a task may have a field with the same name.
     const column = `metrics.${name}`;
     return add(column, value) ? [column] : [];
   });
-  const { response } = row;
+  const { response, harness } = row;
+  // Numbers about how a harness used its model.
+  if (isObject(harness)) for (const [name, value] of Object.entries(harness)) add(`harness.${name}`, value);
   const usage = isObject(response) && isObject(response["usage"]) ? response["usage"] : {};
   for (const [name, value] of Object.entries(usage)) add(name, value);
   return { columns, metrics, isEstimate: hasEstimatedTokens(row as TaskRow) };
@@ -72,12 +74,12 @@ function jsonText(value: unknown): string | undefined {
   try {
     return JSON.stringify(value);
   } catch {
-    // Nested too deeply to serialize, so it counts as no answer.
+    // The answer is nested too deeply to serialize, so it counts as missing.
     return undefined;
   }
 }
 
-/** Returns a hash of 53 bits: among a million different texts, the chance of a collision is below 1 in 10,000. */
+/** Returns a hash of 53 bits: among a million different strings, the chance of a collision is below 1 in 10,000. */
 function fingerprint(text: string): number {
   let [high, low] = [0x9e3779b9, 0x85ebca6b];
   for (let at = 0; at < text.length; at++) {

@@ -6,9 +6,7 @@ export type Metrics = { [name: string]: number };
 
 type Visit = (column: string, value: number) => void;
 
-/**
- * Computes the statistics of every column, in the order of their first occurrence. `each` visits the numbers of a row.
- */
+/** Computes the statistics of every column, in order of first occurrence. `each` visits the numbers of a row. */
 export function* statistics(rows: readonly number[], each: (row: number, visit: Visit) => void): Steps<Metrics> {
   const columns = new Map<string, number[]>();
   for (const row of rows) {
@@ -24,7 +22,7 @@ export function* statistics(rows: readonly number[], each: (row: number, visit: 
     spreads.set(name, sampleStd(values));
     yield;
   }
-  // 0 if no column has a standard deviation; otherwise a column without one is omitted.
+  // If no column has a standard deviation, complete columns get 0. Otherwise columns without one are omitted.
   if ([...spreads.values()].every((spread) => spread === undefined)) {
     for (const [name, values] of columns) if (values.length === rows.length) spreads.set(name, 0);
   }
@@ -43,12 +41,12 @@ export function sum(values: number[]): number {
   return values.reduce((total, value) => total + value, 0);
 }
 
-/** Returns NaN for an empty list. */
+/** Returns the mean; NaN for an empty list. */
 export function mean(values: number[]): number {
   return sum(values) / values.length;
 }
 
-// Not Math.max(...values): a call cannot take 100,000 arguments.
+// Math.max(...values) would fail, because a call cannot take 100,000 arguments.
 export function largest(values: number[]): number {
   return values.reduce((a, b) => Math.max(a, b), -Infinity);
 }
@@ -57,7 +55,7 @@ export function smallest(values: number[]): number {
   return values.reduce((a, b) => Math.min(a, b), Infinity);
 }
 
-/** Returns the sample's standard deviation; undefined for fewer than two values. */
+/** Returns the sample standard deviation; undefined for fewer than two values. */
 export function sampleStd(values: number[]): number | undefined {
   if (values.length < 2) return undefined;
   const average = mean(values);
@@ -80,7 +78,7 @@ export function finite(value: number | undefined): number | null {
 }
 
 function median(values: number[]): number {
-  // For a million numbers, ten times as fast as sorting the list itself.
+  // Sorting a typed array with a million numbers is ten times as fast as sorting a list.
   const sorted = Float64Array.from(values).sort();
   const middle = sorted.length >> 1;
   return sorted.length % 2 === 1 ? (sorted[middle] as number) : mean([...sorted.subarray(middle - 1, middle + 1)]);

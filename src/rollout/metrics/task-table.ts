@@ -2,7 +2,7 @@
 import { addCosts, type Costs, type Outcome } from "./outcome.ts";
 import { finite, largest, mean, sampleStd, smallest } from "./statistics.ts";
 
-/** null for unknown values, and for sums that are not finite. */
+/** Unknown values, and sums that are not finite, are null. */
 export interface TaskMetrics {
   task: number;
   rollouts: number;
@@ -12,9 +12,9 @@ export interface TaskMetrics {
   mean: number | null;
   min: number | null;
   max: number | null;
-  /** The sample's standard deviation; 0 for a single reward. */
+  /** The sample standard deviation; 0 for a single reward. */
   std: number | null;
-  /** The sum over all its rollouts, including failed ones. */
+  /** The sum over all rollouts of the task, including failed rollouts. */
   tokens: number | null;
   seconds: number | null;
 }

@@ -1,13 +1,6 @@
-// createAgentPlayer(): lets a remote agent play an episode. Posts the row to its /run and receives the verdict.
-import {
-  failedRollout,
-  randomSeedField,
-  type FailureKind,
-  type Play,
-  type Played,
-  type Rollout,
-  type TaskRow,
-} from "../../core/rollout.ts";
+// createAgentPlayer(): lets a remote agent run an episode. Posts the row to its /run and receives the verdict.
+import { failedRollout, randomSeedField } from "../../core/rollout.ts";
+import type { FailureKind, Play, Played, Rollout, TaskRow } from "../../core/rollout.ts";
 import { messageOf } from "../../core/errors.ts";
 import { failureIn, isOk, objectIn, rowAsSent, shownText, type GymClient, type GymReply } from "../gym-client.ts";
 import { toVerdictFields } from "../row-fields.ts";
@@ -19,10 +12,7 @@ export interface AgentPlayerOptions {
   timeout?: number | undefined;
 }
 
-/**
- * Plays with an agent that has its own model and its own access to the environment. No part of the episode is stored
- * here.
- */
+/** Plays rollouts with an agent that has its own model and calls the environment directly. Stores nothing. */
 export function createAgentPlayer({ client, timeout }: AgentPlayerOptions): Play {
   return async (rollout, signal) => {
     const deadline = createDeadline(signal, timeout);
@@ -84,7 +74,7 @@ const kinds = new Set<unknown>([
 /** Maps the agent's own failure names to a kind. */
 function parseKind({ _ng_failure_class, failure_kind, _ng_failure_terminal: isTerminal }: TaskRow): FailureKind {
   const failed = _ng_failure_class ?? failure_kind;
-  // The only kind that is never retried.
+  // This kind is never retried.
   if (isTerminal === true) return "task";
   if (kinds.has(failed)) return failed as FailureKind;
   return failed === "judge_failed" ? "verify" : "agent";

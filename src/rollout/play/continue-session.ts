@@ -22,33 +22,32 @@ export interface SessionPlayerOptions {
 }
 
 export interface PlayOptions {
-  /** The name of one of the models. */
   model: string;
   /** The user's message, or the conversation so far. Default: the session's task, as JSON. */
   input?: string | unknown[] | undefined;
   /** Maximum number of model answers. Default 20. */
   maxSteps?: number | undefined;
-  /** Cancels the play. Calls that were already made stay in effect. */
+  /** Cancels the rest. Calls that were already made stay in effect. */
   signal: AbortSignal;
 }
 
 export interface PlayResult {
   session: string;
-  /** The version after its last call. */
+  /** The version after the last call. */
   version: number;
   outcome: AgentOutcome | "failed";
   /** The number of model answers. */
   steps: number;
   /** The items of the conversation. */
   items: Item[];
-  /** Why it failed, if it did. */
+  /** Why the model failed, if it did. */
   error?: { code: string; message: string };
 }
 
 /** Continues the sessions of an environment. */
 export interface SessionPlayer {
   readonly models: readonly string[];
-  /** Plays until the model makes no more calls. A repeated request plays again. */
+  /** Runs the model until it makes no more calls. A second request runs the model again. */
   play(session: string, options: PlayOptions): Promise<PlayResult>;
 }
 
@@ -107,12 +106,12 @@ function toMessage(input: PlayOptions["input"], task: Json | null): string | Ite
   if (typeof input === "string") return input;
   if (input === undefined) {
     if (task !== null) return JSON.stringify(task);
-    throw wrong("the session has no task to start the model with; give it an `input`");
+    throw wrong("the session has no task for the model; send an `input`");
   }
   // As in a data set's rows, messages may omit their type.
   const items = input.map((item): unknown => (isObject(item) ? { type: "message", ...item } : item));
   const fault = items.length === 0 ? "the list is empty" : faultInItems(items);
-  if (fault !== undefined) throw wrong(`input must be a text or items: ${fault}`);
+  if (fault !== undefined) throw wrong(`input must be a string or a list of items: ${fault}`);
   return items as Item[];
 }
 

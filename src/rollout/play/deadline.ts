@@ -3,7 +3,7 @@ import type { RolloutFailure } from "../../core/rollout.ts";
 import { onAbort } from "../../io/abort.ts";
 import { failureFromError } from "./failure.ts";
 
-/** Ends an episode when it is cancelled, runs out of time, or loses an answer for good. */
+/** Ends an episode when it is cancelled, reaches its time limit, or loses an answer permanently. */
 export interface RolloutDeadline {
   signal: AbortSignal;
   lose(thrown: unknown): void;

@@ -12,20 +12,18 @@ export function failureInEvents(events: readonly NumberedEvent[]): RolloutFailur
   return failureInAnswers(events) ?? (failed?.type === "agent.failed" ? failureFromEvent(failed) : undefined);
 }
 
-/** Converts the failure event from an agent's run. */
 function failureFromEvent({ step, error, thrown }: EventOf<"agent.failed">): RolloutFailure {
   const reason = `${error.code}: ${error.message}`;
   return { kind: classifyStep(step, error.code), reason, code: error.code, ...(thrown && { thrown }) };
 }
 
 function classifyStep(step: string, code: string): FailureKind {
-  // The commit can fail in any step.
+  // A commit to the store can fail in any step.
   if (classifyCode(code) === "store") return "store";
   if (step === "model" && code.startsWith("model_")) return "model";
   return step === "tools" && code !== "invalid_agent" ? "tool" : "agent";
 }
 
-/** Converts a thrown error. */
 export function failureFromError(thrown: unknown): RolloutFailure {
   const authors = thrownIn(thrown);
   const code = isHoldfastError(thrown) ? { code: thrown.code } : {};
@@ -72,8 +70,8 @@ export function errorsInAnswers(events: readonly NumberedEvent[]): { errors?: st
 export const isLost = (thrown: unknown): boolean => !isHoldfastError(thrown) || !isForModel(thrown.code);
 
 /**
- * Returns why a conversation must not be scored although it continues. The cause is a tool, or an agent behind a tool,
- * that failed for a reason not meant for the model.
+ * Returns why a conversation that continues must not be scored: a tool, or an agent used as a tool, failed with an
+ * error that is not for the model.
  */
 export function failureInAnswers(events: readonly NumberedEvent[]): RolloutFailure | undefined {
   for (const event of events) {
@@ -90,7 +88,7 @@ export function failureInAnswers(events: readonly NumberedEvent[]): RolloutFailu
 const isInside = (event: NumberedEvent, path: string): boolean =>
   event.type === "agent.failed" && event.path.startsWith(path) && !isForModel(event.error.code);
 
-/** Returns undefined while the rollout waited for the model, or if nothing is known. */
+/** Returns the author's code that was running; undefined if the rollout waited for the model, or if unknown. */
 export async function readCut(sessions: Conversations, { session }: Rollout): Promise<string | undefined> {
   if (!(await sessions.peek(session))) return "its seed";
   let last: NumberedEvent | undefined;
@@ -98,7 +96,7 @@ export async function readCut(sessions: Conversations, { session }: Rollout): Pr
   if (last?.type === "agent.ended") return last.last ? "its verify" : undefined;
   if (last?.type !== "model.answered") return undefined;
   const names = new Set((last.items ?? []).filter(isFunctionCall).map(({ name }) => name));
-  return names.size > 0 ? `the tool ${[...names].join(", ")}` : undefined;
+  return names.size > 0 ? `the tool${names.size > 1 ? "s" : ""} ${[...names].join(", ")}` : undefined;
 }
 
 const steps = new Set(["model.answered", "tools.answered", "agent.ended"]);

@@ -1,6 +1,6 @@
-// createPlayer(): plays one episode of an environment with an agent, from seed to verdict. An interrupted episode
-// continues from its logs.
+// createPlayer(): runs one episode with an agent, from seed to verdict. An interrupted episode continues from its logs.
 import type { Agent, ModelAgent, Toolset } from "../../core/agent.ts";
+import { isLimit } from "../../core/conversation.ts";
 import type { Conversations, Sessions } from "../../core/sessions.ts";
 import type { AgentState } from "../../core/shared-state.ts";
 import { HoldfastError, unlessCoded } from "../../core/errors.ts";
@@ -8,33 +8,33 @@ import type { NumberedEvent } from "../../core/event.ts";
 import type { Json } from "../../core/json.ts";
 import { orCancelled } from "../../models/local-response.ts";
 import type { Item, Model, ModelRequest } from "../../core/model.ts";
-import { inputItems, type Play, type Played, type Rollout, type TaskRow, type Origin } from "../../core/rollout.ts";
+import { inputItems } from "../../core/rollout.ts";
+import type { Origin, Play, Played, Rollout, RolloutFailure, TaskRow } from "../../core/rollout.ts";
 import { environmentHost } from "./environment-host.ts";
 import { createDeadline, type RolloutDeadline } from "./deadline.ts";
 import { errorsInAnswers, failureFromError, failureInAnswers, failureInEvents, isLost } from "./failure.ts";
 import { playerFields } from "../row-fields.ts";
 import { buildResponse, tokenChain } from "./response.ts";
+import { playSteps, type Turn } from "./steps.ts";
 import { run } from "../../agent/run.ts";
 import type { EpisodeHost } from "./episode-host.ts";
 
 export interface PlayerOptions {
-  /** Stores the conversations. */
+  /** The engine for conversations. */
   sessions: Conversations;
-  /** Stores the episodes. */
+  /** The engine for episodes. */
   episodes: Sessions;
   /** Returns the agent for a rollout. The environment's tools are added to it. */
   agentFor(rollout: Rollout): ModelAgent;
   /** Time limit of an episode in milliseconds. */
   timeout?: number | undefined;
-  /** Called with every event of a conversation, as it is committed. */
+  /** Called with every event of a conversation when it is committed. */
   onEvent?: ((event: NumberedEvent, rollout: Rollout) => void) | undefined;
 }
 
-const outcomesWithLimit = new Set(["steps", "tokens", "seconds", "empty"]);
-
 /**
- * Plays with an agent. The model's mistakes are part of the episode: it reads that a tool threw, is unknown or got
- * invalid arguments, continues, and is scored. A failure has a different cause: see `FailureKind` and `isForModel`.
+ * Plays episodes with an agent. The model's mistakes are part of the episode: it reads that a tool threw, is unknown or
+ * got invalid arguments, continues, and is scored. A failure has a different cause: see `FailureKind` and `isForModel`.
  *
  * @example
  * const play = createPlayer({ sessions: createSessions({ app: "rollouts", store }), episodes, agentFor: () => agent });
@@ -43,7 +43,7 @@ export function createPlayer({ episodes, ...options }: PlayerOptions): Play {
   return createPlayerOn(environmentHost(episodes), options);
 }
 
-/** Like `createPlayer`, on any host. */
+/** Like `createPlayer`, for any host of the episode. */
 export function createPlayerOn(
   host: EpisodeHost,
   { sessions, agentFor, timeout, onEvent }: Omit<PlayerOptions, "episodes">,
@@ -53,6 +53,12 @@ export function createPlayerOn(
     const deadline = createDeadline(signal, timeout);
     let fields: TaskRow = {};
     let errors: Pick<Played, "errors"> = {};
+    const state = (): Promise<AgentState> => sessions.state(rollout.session);
+    const failed = async (failure: RolloutFailure): Promise<Played> => {
+      // A cancelled episode may continue later.
+      if (!signal.aborted) await host.abandon?.(state).catch(() => undefined);
+      return { outcome: "failed", fields, session, failure, ...errors };
+    };
     try {
       const before = await opened(rollout, deadline.signal);
       const { outcome, events } = await finished(rollout, before, deadline);
@@ -60,19 +66,17 @@ export function createPlayerOn(
       fields = { response: buildResponse(rollout, events), ...tokenChain(events) };
       errors = errorsInAnswers(events);
       const failure = outcome === "failed" ? failureInEvents(events) : undefined;
-      if (failure) return { outcome: "failed", fields, session, failure, ...errors };
-      const state = (): Promise<AgentState> => sessions.state(rollout.session);
+      if (failure) return await failed(failure);
       const response = fields["response"] as Json;
       const { verdict, ...found } = await host.verdict(rollout, { state, response, signal: deadline.signal });
       session = found.session ?? session;
-      // Its log is kept if the store is persistent. The verdict is valid even if the close fails.
+      // A persistent store keeps the log of a closed session. The verdict is valid even if the close fails.
       await sessions.close(rollout.session).catch(() => false);
-      const stopped = outcomesWithLimit.has(outcome) ? { stopped: outcome } : {};
+      const stopped = isLimit(outcome) ? { stopped: outcome } : {};
       return { outcome: "scored", fields: { ...fields, ...verdict }, session, ...stopped, ...errors };
     } catch (thrown) {
       if (Object.keys(fields).length === 0) fields = await partialResponse(rollout);
-      const failure = deadline.failure() ?? failureFromError(thrown);
-      return { outcome: "failed", fields, session, failure, ...errors };
+      return await failed(deadline.failure() ?? failureFromError(thrown));
     } finally {
       deadline.end();
     }
@@ -89,44 +93,72 @@ export function createPlayerOn(
       await sessions.fork(origin.conversation, { version, session, set: state }).catch(unlessCoded("session_exists"));
       return readEvents(session);
     }
-    // Isolated, so that rollouts do not see each other's `user:` and `app:` state.
+    // The conversation is isolated, so that rollouts do not see each other's `user:` and `app:` state.
     const opening = { session, user: "rollout", state, isolated: true };
     await sessions.open(opening).catch(unlessCoded("session_exists"));
     return [];
   }
 
-  /** Plays the rest of the episode, if there is any. */
+  /** Runs the rest of the episode, if there is any. */
   async function finished(rollout: Rollout, before: NumberedEvent[], deadline: RolloutDeadline): Promise<Episode> {
     if (failureInAnswers(before)) return { outcome: "failed", events: before };
     if (isAtFork(rollout, before)) return { outcome: "forked", events: before };
-    return endedIn(before) ?? played(rollout, before, deadline);
+    return played(rollout, before, deadline);
   }
 
-  /** Runs the agent until its turn ends, an answer is lost, or the episode reaches its fork. */
+  /** Runs the agent until the episode ends, an answer is lost, or the episode reaches its fork. */
   async function played(rollout: Rollout, before: NumberedEvent[], deadline: RolloutDeadline): Promise<Episode> {
+    // Events are committed before they are yielded, so the log does not have to be read again.
+    const events = [...before];
+    const { next, ...tools } = host.tools(rollout, events);
+    const ended = next ? undefined : endedIn(before);
+    if (ended) return ended;
     const agent = agentFor(rollout);
     const playing: ModelAgent = {
       ...agent,
       model: withSettings(agent.model, readSettings(rollout.row)),
-      toolsets: [...agent.toolsets, watched(host.tools(rollout, before), deadline.lose)],
+      toolsets: [...agent.toolsets, watched(tools, deadline.lose)],
+      // A rollout has no client to run these tools.
+      clientTools: [],
     };
-    const isBegun = before.some(({ type }) => type === "invocation.began");
-    const message = isBegun ? undefined : firstMessage(rollout.row);
+    const { session, row } = rollout;
     const { signal } = deadline;
-    // Only one process plays a rollout, so the process that started the turn is gone.
-    const running = run(playing as Agent, {
+    const play = (turn: Turn, limits = agent.limits): Promise<string> =>
+      playTurn({ ...playing, limits }, rollout, turn, events, signal);
+    const isBegun = before.some(({ type }) => type === "invocation.began");
+    const message = isBegun ? undefined : firstMessage(row);
+    if (!next) return { outcome: await play({ message }), events };
+    const steps = {
+      message,
+      events,
+      limits: agent.limits,
+      play,
+      next: async () => next(await sessions.state(session), signal),
+      record: (set: AgentState) => sessions.update(session, (state) => void Object.assign(state, set)),
+    };
+    return { outcome: await playSteps(steps), events };
+  }
+
+  /** Runs one turn of the agent and adds its events. Returns its outcome. */
+  async function playTurn(
+    agent: ModelAgent,
+    rollout: Rollout,
+    turn: Turn,
+    events: NumberedEvent[],
+    signal: AbortSignal,
+  ): Promise<string> {
+    // A busy turn is taken over. Only one process runs a rollout, so the process that started the turn is gone.
+    const running = run(agent as Agent, {
       sessions,
       session: rollout.session,
-      message,
+      ...turn,
       signal,
       busy: "take",
       throwOnFailure: false,
     });
-    // Events are committed before they are yielded, so the log does not have to be read again.
-    const events = [...before];
     for (;;) {
       const { value, done } = await running.next();
-      if (done) return { outcome: value.outcome, events };
+      if (done) return value.outcome;
       if (value.type !== "partial") {
         events.push(value);
         onEvent?.(value, rollout);
@@ -134,10 +166,9 @@ export function createPlayerOn(
       if (value.type !== "tools.answered") continue;
       const outcome = failureInAnswers(events) ? "failed" : isAtFork(rollout, events) ? "forked" : undefined;
       if (outcome === undefined) continue;
-      // When a run's reader stops, the run ends with the event that it yielded. So no event follows the fork in the
-      // log.
+      // When a run's reader stops, the run ends with the event that it yielded. So no event follows the fork.
       await running.return(undefined as never);
-      return { outcome, events };
+      return outcome;
     }
   }
 
@@ -157,7 +188,7 @@ export function createPlayerOn(
   }
 }
 
-/** Watches the environment's tools. A lost answer ends the episode; otherwise the model would be judged by it. */
+/** Watches the environment's tools. A lost answer ends the episode; otherwise it would affect the model's score. */
 export function watched(tools: Toolset, lose: (thrown: unknown) => void): Toolset {
   return {
     list: (context) => tools.list(context),
@@ -172,7 +203,6 @@ export function watched(tools: Toolset, lose: (thrown: unknown) => void): Toolse
   };
 }
 
-/** A conversation and its outcome. */
 interface Episode {
   outcome: string;
   events: NumberedEvent[];
@@ -184,8 +214,7 @@ function endedIn(events: NumberedEvent[]): Episode | undefined {
   return over?.type === "agent.ended" ? { outcome: over.outcome, events } : undefined;
 }
 
-/** Returns the model settings of a row. */
-function readSettings({ responses_create_params: params }: TaskRow): Partial<ModelRequest> {
+export function readSettings({ responses_create_params: params }: TaskRow): Partial<ModelRequest> {
   return Object.fromEntries(
     Object.entries(Object(params) as TaskRow).filter(([key, value]) => !playerFields.has(key) && value !== null),
   );
@@ -199,14 +228,13 @@ export function withSettings(model: Model, settings: Partial<ModelRequest> = {})
   };
 }
 
-/** Returns the row's input as the first message. */
 function firstMessage(row: TaskRow): Item[] {
   const items = inputItems(row);
   if (typeof items === "string") throw new HoldfastError("invalid_task", items);
   return items;
 }
 
-/** True for answers to the player's own calls, not to those of an agent used as a tool or running in parallel. */
+/** Returns whether an event answers the player's own calls, not the calls of an agent used as a tool or in parallel. */
 function isStep(event: NumberedEvent): boolean {
   return event.type === "tools.answered" && event.branch === undefined && !event.path.includes("#");
 }

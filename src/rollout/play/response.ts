@@ -2,21 +2,24 @@
 import type { EventOf, NumberedEvent } from "../../core/event.ts";
 import { copyJson, type Json } from "../../core/json.ts";
 import type { Usage } from "../../core/model.ts";
-import type { Rollout, TaskRow } from "../../core/rollout.ts";
+import { inputItems, type Rollout, type TaskRow } from "../../core/rollout.ts";
 import { brokenAnswer } from "../../core/tokens.ts";
 
 export function buildResponse({ row, session }: Rollout, events: NumberedEvent[]): Json {
   const answers = events.filter((event) => event.type === "model.answered") as EventOf<"model.answered">[];
-  const items = events.flatMap((event) =>
-    event.type !== "invocation.began" && "items" in event ? (event.items ?? []) : [],
-  );
-  const began = events.find(({ type }) => type === "invocation.began");
+  const began = events.find((event) => event.type === "invocation.began") as EventOf<"invocation.began"> | undefined;
+  // The first message begins with the row's items. All other items are observations.
+  const given = inputItems(row);
+  const items = events.flatMap((event) => {
+    if (!("items" in event)) return [];
+    return event === began ? event.items.slice(typeof given === "string" ? 0 : given.length) : (event.items ?? []);
+  });
   const params = Object(row["responses_create_params"]) as TaskRow;
   const { tools = [], parallel_tool_calls = true, tool_choice = "auto" } = params;
   const response = {
     id: `resp_${session}`,
     object: "response",
-    created_at: Math.floor((began?.at ?? 0) / 1000),
+    created_at: Math.floor(((began ?? events[0])?.at ?? 0) / 1000),
     model: answers.findLast(({ model }) => model !== undefined)?.model ?? "none",
     status: "completed",
     output: items,
@@ -43,7 +46,8 @@ export function tokenChain(events: readonly NumberedEvent[]): TaskRow {
   return {};
 }
 
-function totalUsage(answers: EventOf<"model.answered">[]): Json {
+/** Adds up the tokens of answers. */
+export function totalUsage(answers: readonly { usage?: Usage }[]): Json {
   const total = (field: keyof Usage): number =>
     answers.reduce((sum, { usage }) => sum + (typeof usage?.[field] === "number" ? usage[field] : 0), 0);
   const detail = (group: string, field: string): number =>

@@ -1,4 +1,4 @@
-// openRequestLog(): a rollout request's log. One process plays the request and writes the log; any process reads it.
+// createRequestLog(): a rollout request's log. One process runs the request and writes the log; any process reads it.
 import { setTimeout as delay } from "node:timers/promises";
 import { HoldfastError, isHoldfastError } from "../../core/errors.ts";
 import type { TaskRow } from "../../core/rollout.ts";
@@ -24,7 +24,7 @@ export type Written =
   | { type: "cancelled" }
   | { type: "end"; cancelled: boolean; error?: { code: string; message: string } };
 
-/** The fold of a log. */
+/** The state of a request, computed from its log. */
 export interface RequestState extends ExistingRows {
   version: number;
   /** The timestamp of the newest entry. */
@@ -45,13 +45,13 @@ export interface RequestState extends ExistingRows {
 
 export interface KeptRow {
   version: number;
-  /** Its number among the task's rollouts. */
+  /** The rollout's number within its task. */
   index: number;
-  /** Its place in the tree of forks; "" if the episode was not forked. */
+  /** The rollout's place in the tree of forks; "" if the episode was not forked. */
   branch: string;
 }
 
-/** How often a write is tried again after the store failed, and the milliseconds before the first time. */
+/** Number of retries after a store failure, and the milliseconds before the first retry. */
 const mostFailures = 3;
 const retryAfter = 50;
 
@@ -69,18 +69,18 @@ export function lineCounts({ body }: NewEntry): { done: number; failed: number }
 }
 
 export const logName = (environment: string, request: string): string => `holdfast:rollouts:${environment}:${request}`;
-/** The logs' name in the store's lists. */
+/** The environment name of these logs in the store. */
 export const logsName = (environment: string): string => `holdfast:rollouts:${environment}`;
 
 export interface RequestLog {
   readonly state: RequestState;
-  /** Appends. Throws `turn_lost` if a different process has taken over. Simultaneous writes become one commit. */
+  /** Appends. Throws `turn_lost` if another process has taken over or the request has ended. Simultaneous writes become one commit. */
   write(...written: Written[]): Promise<void>;
   /** Reads the entries that other processes have appended. */
   refresh(): Promise<void>;
-  /** Reads the log again if a write failed: it may have been applied. */
+  /** Reads the log again if a write failed, because the write may have been applied. */
   reread(): Promise<void>;
-  /** Returns the entries that follow from a write, such as a group that it completes. */
+  /** Returns the additional entries that a write causes, such as a completed group. */
   follow: (state: RequestState, written: Written) => Written[];
 }
 
@@ -98,10 +98,10 @@ export function createRequestLog(options: RequestLogOptions): RequestLog {
   const { store, environment, request, mayWrite, onWritten } = options;
   const session = logName(environment, request);
   let state = emptyState();
-  let waiting: { written: Written[]; resolve: () => void; reject: (thrown: unknown) => void }[] = [];
+  const waiting: { written: Written[]; resolve: () => void; reject: (thrown: unknown) => void }[] = [];
   let writing: Promise<void> | undefined;
 
-  /** False after a write that was refused or failed: the end of the log is unknown then. */
+  /** False after a write that was refused or failed, because the log's version is then unknown. */
   let isKnown = true;
   let rereading: Promise<void> | undefined;
 
@@ -122,11 +122,12 @@ export function createRequestLog(options: RequestLogOptions): RequestLog {
     if (!isKnown) await (rereading ??= readAll().finally(() => (rereading = undefined)));
   }
 
-  /** Appends all waiting writes as one commit, and repeats until none are waiting. */
+  /** Appends all waiting writes up to an end as one commit, and repeats until none are waiting. */
   async function flush(): Promise<void> {
     while (waiting.length > 0) {
-      const batch = waiting;
-      waiting = [];
+      // Nothing is written after the end, so what waits behind it is refused.
+      const last = waiting.findIndex(({ written }) => written.some(({ type }) => type === "end"));
+      const batch = waiting.splice(0, last < 0 ? waiting.length : last + 1);
       try {
         await append(batch.flatMap(({ written }) => written));
         for (const { resolve } of batch) resolve();
@@ -147,6 +148,7 @@ export function createRequestLog(options: RequestLogOptions): RequestLog {
           if (sent && (await isStored(sent))) return;
           if (!mayGoOn(sent)) throw lost(request);
         }
+        if (state.isEnded) throw lost(request);
         sent = toCommit(written);
         if ((await store.append(sent)) === "ok") return;
         isKnown = false;
@@ -165,13 +167,13 @@ export function createRequestLog(options: RequestLogOptions): RequestLog {
     return { session, version, entries, ...((version === 0 || isLast) && { heading: heading(isLast) }) };
   }
 
-  /** Tells whether the log has the entries of a commit whose answer was lost. */
+  /** Returns whether the log has the entries of a commit whose answer was lost. */
   async function isStored({ version, entries }: Commit): Promise<boolean> {
     const stored = (await store.read(session, version, entries.length)) ?? [];
     return entries.every(({ body }, at) => body === stored[at]?.body);
   }
 
-  /** Tells whether this process may write after a commit that was not stored. */
+  /** Returns whether this process may write after a commit that was not stored. */
   function mayGoOn(sent: Commit | undefined): boolean {
     if (state.version === sent?.version) return true;
     return state.version > 0 && sent?.version !== 0 && mayWrite(state);
@@ -278,7 +280,7 @@ function keep({ kept, version }: RequestState, row: TaskRow): void {
   else kept.set(task, [one]);
 }
 
-/** An entry's text is the line that the client gets. */
+/** Returns the entry for a write. Its body is the line that the client gets. */
 function toEntry(written: Written, state: RequestState): NewEntry {
   const at = Math.max(Date.now(), state.at);
   const isScored = (row: TaskRow): number => (isFailed(row) ? 0 : 1);
@@ -310,7 +312,6 @@ function parseEntry({ body, key }: Entry, session: string): Written {
   return key?.startsWith(keptKey) ? { type: "kept", row: decode(body, session) } : decode(body, session);
 }
 
-/** Finds a line by its index. */
 export const findLine = (store: Store, session: string, index: number): Promise<Entry | undefined> =>
   store.find(session, `${lineKey}${index}`);
 
@@ -327,10 +328,10 @@ export async function lineText(store: Store, session: string, { body }: Entry): 
   return `${JSON.stringify(line).slice(0, -1)},"rows":[${rows.join(",")}]}`;
 }
 
-/** Tells whether a write that failed so may succeed when it is tried again. */
+/** Returns whether a retry of a failed write may succeed. */
 const isPassing = (thrown: unknown): boolean =>
   isHoldfastError(thrown) && (thrown.code === "store_busy" || thrown.code === "store_failed");
 
 function lost(request: string): HoldfastError {
-  return new HoldfastError("turn_lost", `another process plays the rollout request ${request} now`);
+  return new HoldfastError("turn_lost", `the rollout request ${request} has ended, or another process is running it`);
 }

@@ -2,9 +2,9 @@
 import type { Store } from "../../core/store.ts";
 import { logName } from "./log.ts";
 
-/** Ended requests that stay, if clients have read the others to their end. */
+/** Above this number, ended requests are removed once clients have read them completely. */
 const mostRead = 8;
-/** Ended requests that stay in any case. */
+/** Maximum number of ended requests. Above it, the oldest are removed, even if no client has read them. */
 const most = 64;
 
 interface Known {
@@ -13,9 +13,9 @@ interface Known {
   isEnded: boolean;
 }
 
-/** `isActive`: tells whether this process plays the request. */
+/** `isActive`: returns whether this process runs the request. */
 export function createMemoryLimit(store: Store, environment: string, isActive: (request: string) => boolean) {
-  /** Ended ones are in the order in which they ended. */
+  /** Known requests. Ended requests are in the order in which they ended. */
   const requests = new Map<string, Known>();
 
   function knownOf(request: string): Known {
@@ -43,11 +43,10 @@ export function createMemoryLimit(store: Store, environment: string, isActive: (
 
   const isNeeded = !store.persistent;
   return {
-    /** A reader begins. */
     opened(request: string): void {
       if (isNeeded) knownOf(request).readers++;
     },
-    /** A reader leaves. `isRead`: it has got the last line. */
+    /** `isRead`: the reader has received the last line. */
     async left(request: string, isRead: boolean): Promise<void> {
       const known = requests.get(request);
       if (!known) return;
@@ -55,7 +54,7 @@ export function createMemoryLimit(store: Store, environment: string, isActive: (
       known.isRead ||= isRead;
       await trim();
     },
-    /** This process has written the last line. */
+    /** Called after this process has written the last line. */
     async ended(request: string): Promise<void> {
       if (!isNeeded) return;
       const known = knownOf(request);
@@ -64,7 +63,6 @@ export function createMemoryLimit(store: Store, environment: string, isActive: (
       requests.set(request, known);
       await trim();
     },
-    /** The log was deleted. */
     deleted: (request: string): void => void requests.delete(request),
   };
 }

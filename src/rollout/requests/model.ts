@@ -8,9 +8,9 @@ import type { RequestedModel } from "./request.ts";
 const ownModels = new Set(["scripted", "random"]);
 
 /**
- * Returns a function that creates the model for a request; for a built-in model it returns the name. A client could
- * otherwise reach any server that this machine reaches, so only this machine and the URLs in `allowed` are permitted.
- * This process's API key is sent only to URLs in `allowed`.
+ * Returns a function that creates the model for a request; for a built-in model it returns the name. Only this machine
+ * and the URLs in `allowed` are permitted. Otherwise a client could reach any server that this machine reaches. This
+ * process's API key is sent only to URLs in `allowed`.
  */
 export function createRequestedModels(
   allowed: readonly string[] = [],
@@ -20,7 +20,7 @@ export function createRequestedModels(
   return async ({ url: text, name, api = "chat" }) => {
     if (text === undefined) {
       if (ownModels.has(name)) return name;
-      throw invalidOption('`model.url` is missing; only the models "scripted" and "random" need none');
+      throw invalidOption('`model.url` is missing; only the models "scripted" and "random" work without it');
     }
     const url = parseUrl(text, "`model.url`");
     const isListed = prefixes.some((prefix) => isBelow(url, prefix));
@@ -44,7 +44,7 @@ function parseUrl(text: string, name: string): URL {
   );
 }
 
-/** Returns whether a URL equals the other one, or is below its path. */
+/** Returns whether `url` equals `above` or is below its path. */
 function isBelow(url: URL, above: URL): boolean {
   const folder = above.pathname.replace(/\/*$/, "/");
   return url.origin === above.origin && `${url.pathname}/`.startsWith(folder);

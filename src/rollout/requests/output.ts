@@ -1,10 +1,10 @@
-// requestOutput(): stores a request's rows in its log. Rows of a group wait there until the group is complete.
+// requestOutput(): stores a request's rows in its log. Rows of a group wait in the log until the group is complete.
 import type { TaskRow } from "../../core/rollout.ts";
 import type { CollectionOutput } from "../output.ts";
 import { createTree, rowNodeKey, type Branching } from "../tree.ts";
 import type { KeptRow, RequestLog, RequestState, Written } from "./log.ts";
 
-/** A failed row is final here, because the client has already received it. */
+/** Stores rows in a log. A failed row is final, because the client has already received it. */
 export function requestOutput(log: RequestLog, groups: boolean): CollectionOutput {
   const keep = (row: TaskRow): Promise<void> => log.write({ type: groups ? "kept" : "row", row });
   return {

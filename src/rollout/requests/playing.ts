@@ -1,4 +1,4 @@
-// createPlaying(): plays a request's rollouts, using `collect`, and writes them to its log.
+// createPlaying(): runs a request's rollouts, using `collect`, and writes them to its log.
 import type { Conversations, Sessions } from "../../core/sessions.ts";
 import type { Play } from "../../core/rollout.ts";
 import type { Store } from "../../core/store.ts";
@@ -20,20 +20,20 @@ import { assertRolloutRequest, type RolloutRequest } from "./request.ts";
 import { readRequestTasks, type RequestTasks } from "./tasks.ts";
 
 export interface PlayingOptions {
-  /** Holds the requests. The caller opens and closes it. */
+  /** The store for the requests. The caller opens and closes it. */
   store: Store;
-  /** Stores the episodes. */
+  /** The engine for episodes. */
   episodes: Sessions;
-  /** Stores the conversations. */
+  /** The engine for conversations. */
   sessions: Conversations;
   /** The environment's folder, file or package, for its tasks and its solution. Default: requests bring their tasks. */
   target?: string | undefined;
-  /** Places for episodes, shared with other objects. Default: 2,048 of its own. */
+  /** Concurrency slots for episodes, which may be shared. Default: 2,048 slots that are not shared. */
   places?: Places | undefined;
-  /** URLs of models that requests may name, besides models on this machine. */
+  /** URLs of models that requests may name, in addition to models on this machine. */
   models?: readonly string[] | undefined;
   telemetry?: Telemetry | undefined;
-  /** Plays a request's rollouts elsewhere, for example on a queue. Default: in this process. */
+  /** Runs a request's rollouts elsewhere, for example on a queue. Default: in this process. */
   playerFor?: PlayerFor | undefined;
 }
 
@@ -53,7 +53,7 @@ export function createPlaying(options: PlayingOptions) {
   const { environment } = episodes;
   const modelFor = createRequestedModels(options.models);
 
-  /** Checks a request and loads what it needs. */
+  /** Checks a request, and loads its tasks and its model. */
   async function prepared(asked: RolloutRequest): Promise<Prepared> {
     assertRolloutRequest(asked);
     const { model: wanted, limits, seed = 0, labels, system, timeout, stepRewards } = asked;
@@ -77,7 +77,7 @@ export function createPlaying(options: PlayingOptions) {
     return { tasks: tasks.digest, rollouts: tasks.count * rolloutsOf(asked) };
   }
 
-  /** Plays the missing rollouts. Returns the last entries for the log, or a release if it was stopped. */
+  /** Runs the missing rollouts. Returns the last entries for the log, or a release if it was stopped. */
   async function play(log: RequestLog, signal: AbortSignal): Promise<Written[]> {
     const stopped = log.state.isCancelled ? { isStopped: true } : await collected(log, signal);
     await log.reread();
@@ -87,15 +87,14 @@ export function createPlaying(options: PlayingOptions) {
     return [...remainingGroups(log.state), { type: "end", cancelled: isCancelled, ...error }];
   }
 
-  async function collected(log: RequestLog, signal: AbortSignal): Promise<Ended> {
+  async function collected(log: RequestLog, signal: AbortSignal) {
     const { asked, run, tasks: digest } = log.state.request as NonNullable<RequestState["request"]>;
     const { repeats = 1, branch: branches = [], attempts = 3, seed = 0, randomSeed, concurrency = Infinity } = asked;
     let ready: Prepared;
     try {
       ready = await prepared(asked);
     } catch (thrown) {
-      // Its model or its tasks were allowed when it started, and no longer are. Without this, the request would never
-      // end.
+      // The request ends with an error if its model or tasks are no longer allowed. Otherwise it would never end.
       if (!isHoldfastError(thrown) || thrown.status >= 500) throw thrown;
       return { isStopped: false, error: { code: thrown.code, message: thrown.message } };
     }
@@ -127,11 +126,6 @@ export function createPlaying(options: PlayingOptions) {
   }
 
   return { begin, play };
-}
-
-interface Ended {
-  isStopped: boolean;
-  error?: { code: string; message: string };
 }
 
 /** Counts the rollouts of one row, if every episode is forked. */

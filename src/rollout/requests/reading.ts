@@ -11,7 +11,7 @@ import { findLine, isEnd, isLine, lineCounts, lineText, logName, logsName } from
 export interface RequestInfo {
   request: string;
   state: "running" | "ended";
-  /** When it started, in milliseconds since 1970. */
+  /** When the request started, in milliseconds since 1970. */
   opened: number;
   /** Number of rollouts that have ended, and how many of them failed. */
   done: number;
@@ -32,11 +32,11 @@ const pollEvery = 200;
 const pageEntries = 64;
 const pageBytes = 256 * 1024;
 
-/** `keep` is called with a request that has not ended and has no new line, so that some process plays it. */
+/** `keep` is called with a request that has not ended and has no new line, so that some process runs it. */
 export function createReading(store: Store, environment: string, limit: MemoryLimit, keep: (request: string) => void) {
   const changes = new EventEmitter().setMaxListeners(0);
 
-  async function* lines(request: string, options: LinesOptions = {}): AsyncGenerator<string, void, undefined> {
+  async function* lines(request: string, options: LinesOptions = {}): AsyncGenerator<string> {
     let isRead = false;
     limit.opened(request);
     try {
@@ -98,7 +98,7 @@ export function createReading(store: Store, environment: string, limit: MemoryLi
     stop.abort();
   }
 
-  async function* list(after?: string): AsyncGenerator<RequestInfo, void, undefined> {
+  async function* list(after?: string): AsyncGenerator<RequestInfo> {
     const filter = { environment: logsName(environment) };
     const from = after === undefined ? filter : { ...filter, after: logName(environment, after) };
     for await (const { session, version, opened, ended } of store.list(from)) {
@@ -129,11 +129,11 @@ export function createReading(store: Store, environment: string, limit: MemoryLi
 }
 
 export function unknownRequest(request: string): HoldfastError {
-  const message = `the rollout request ${request} does not exist; begin it with POST /v1/rollouts`;
+  const message = `the rollout request ${request} does not exist; start it with POST /v1/rollouts`;
   return new HoldfastError("not_found", message);
 }
 
 function goneRequest(request: string): HoldfastError {
-  const message = `the rows of the rollout request ${request} are gone: it was deleted, or is too old for a store in memory`;
+  const message = `the rows of the rollout request ${request} are no longer available: the request was deleted, or the in-memory store dropped it because of its age`;
   return new HoldfastError("not_found", message);
 }

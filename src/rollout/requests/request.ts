@@ -9,11 +9,11 @@ import type { RandomSeedPolicy } from "../collection-settings.ts";
 import { assertRequest } from "../prepare.ts";
 import { createTree, type Branching } from "../tree.ts";
 
-/** The model that plays. */
+/** The model to run. */
 export interface RequestedModel {
-  /** The address of its API, as in http://127.0.0.1:8000/v1. Without it, `name` is "scripted" or "random". */
+  /** The URL of its API, as in http://127.0.0.1:8000/v1. Without a URL, `name` is "scripted" or "random". */
   url?: string;
-  /** Its name on the server. */
+  /** The model's name on the server. */
   name: string;
   /** The server's API. Default "chat". */
   api?: "chat" | "openai" | "anthropic";
@@ -26,7 +26,7 @@ export interface RequestedModel {
 }
 
 export interface RolloutRequest {
-  /** Chosen by the client. If the same request is sent again, it is played only once. Default: a new id. */
+  /** The request id, chosen by the client. If the same request is sent again, it runs only once. Default: a new id. */
   request?: string;
   /** The tasks. Default: the tasks in the environment's file. */
   tasks?: TaskRow[];
@@ -34,28 +34,28 @@ export interface RolloutRequest {
   split?: string;
   /** Skips this many rows of the file. */
   offset?: number;
-  /** Plays only this many rows of the file. */
+  /** Runs only this many rows of the file. */
   limit?: number;
-  /** How often each task is played. Default 1. */
+  /** Number of rollouts per task. Default 1. */
   repeats?: number;
   /** Where episodes are forked. Default: nowhere. */
   branch?: Branching[];
   model: RequestedModel;
-  /** Limits for the agent. An episode that reaches one is still verified. */
+  /** Limits for the agent. An episode that reaches a limit is still verified. */
   limits?: Pick<AgentLimits, "steps" | "tokens" | "seconds">;
   /** Seconds after which an episode fails. Default: unlimited. */
   timeout?: number;
-  /** How many of this request's episodes run at once. Default: as many as there are places. */
+  /** Maximum number of concurrent episodes of this request. Default: the number of slots. */
   concurrency?: number;
   /** Maximum number of attempts for a rollout that fails. Default 3. */
   attempts?: number;
   /** Random seed for the environment. Default 0. */
   seed?: number;
-  /** Default "per-task". */
+  /** Which rollouts share random numbers. Default "per-task". */
   randomSeed?: RandomSeedPolicy;
-  /** The system prompt, in place of the row's `instructions`. */
+  /** The system prompt, instead of the row's `instructions`. */
   system?: string;
-  /** Added to every row, as in `{ policy: "7" }`. */
+  /** Labels for every row, as in `{ policy: "7" }`. */
   labels?: { [name: string]: Json };
   /** Returns all rows of a task together, once its last rollout has ended. Default: each row as it ends. */
   groups?: boolean;
@@ -75,19 +75,19 @@ export function assertRequestId(id: string): void {
   throw invalidOption(`${shown} is not a valid request id; use 1 to 128 letters, digits, ".", "-" and "_"`);
 }
 
-/** Refuses a request that cannot be played. */
+/** Refuses a request that cannot be run. */
 export function assertRolloutRequest(asked: RolloutRequest): void {
   const { tasks, split, offset, limit, branch = [], limits = {}, model } = asked;
   if (asked.request !== undefined) assertRequestId(asked.request);
   if (tasks && (split !== undefined || offset !== undefined || limit !== undefined)) {
-    throw invalidOption("give `tasks`, or `split`, `offset` and `limit`, not both");
+    throw invalidOption("send either `tasks`, or `split`, `offset` and `limit`, not both");
   }
   if (tasks?.length === 0) throw invalidOption("`tasks` is empty; send at least one row");
   if (split !== undefined && !/^[A-Za-z0-9_-]{1,64}$/.test(split)) {
     throw invalidOption(`\`split\` must be letters, digits, "-" and "_", as in train, not ${JSON.stringify(split)}`);
   }
   if (new Set(branch.map(({ step }) => step)).size < branch.length) {
-    throw invalidOption("`branch` names a step twice; give each step once");
+    throw invalidOption("`branch` names a step twice; name each step once");
   }
   if (createTree(branch).leaves(0) > mostLeaves) {
     throw invalidOption(`\`branch\` would make more than ${mostLeaves} rollouts of one episode`);

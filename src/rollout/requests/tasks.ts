@@ -1,9 +1,10 @@
-// readRequestTasks(): a request's tasks, from its body or from a file next to the environment.
+// readRequestTasks(): reads a request's tasks, from its body or from a file next to the environment.
 import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { cannotLoad, HoldfastError, invalidOption } from "../../core/errors.ts";
 import { locate } from "../load.ts";
+import { taskFileName } from "../task-files.ts";
 import { createNumbering, readLine, readRows, type BadRow, type ReadRow } from "../tasks.ts";
 import type { RolloutRequest } from "./request.ts";
 
@@ -12,13 +13,13 @@ export interface RequestTasks {
   rows(): AsyncIterable<ReadRow | BadRow>;
   /** The number of rows. */
   count: number;
-  /** How often each task occurs, by number. */
+  /** The number of rows per task, by task number. */
   occurrences: Map<number, number>;
   /** Changes when a row changes. */
   digest: string;
 }
 
-/** `target`: the environment's folder, file or package, for requests without tasks. */
+/** Reads a request's tasks. `target`: the environment's folder, file or package, for requests without tasks. */
 export async function readRequestTasks(asked: RolloutRequest, target: string | undefined): Promise<RequestTasks> {
   const file = asked.tasks ? undefined : await findFile(asked, target);
   const rows = (): AsyncIterable<ReadRow | BadRow> =>
@@ -39,13 +40,15 @@ export async function readRequestTasks(asked: RolloutRequest, target: string | u
 
 async function findFile({ split }: RolloutRequest, target: string | undefined): Promise<string> {
   if (target === undefined) throw invalidOption("`tasks` is missing; this server has no tasks file");
-  const name = split === undefined ? "tasks.jsonl" : `tasks_${split}.jsonl`;
+  const name = taskFileName(split);
   const file = join(dirname(await locate(target, "environment")), name);
   if (existsSync(file)) return file;
-  throw cannotLoad(`the environment has no file ${name}; send \`tasks\`, or make it with \`holdfast tasks split\``);
+  throw cannotLoad(
+    `the environment has no file ${name}; send \`tasks\`, or create the file with \`holdfast tasks split\``,
+  );
 }
 
-async function* given(tasks: NonNullable<RolloutRequest["tasks"]>): AsyncGenerator<ReadRow | BadRow, void, undefined> {
+async function* given(tasks: NonNullable<RolloutRequest["tasks"]>): AsyncGenerator<ReadRow | BadRow> {
   let line = 0;
   for (const row of tasks) yield readLine(JSON.stringify(row), ++line);
 }
@@ -53,7 +56,7 @@ async function* given(tasks: NonNullable<RolloutRequest["tasks"]>): AsyncGenerat
 async function* part(
   rows: AsyncIterable<ReadRow | BadRow>,
   { offset = 0, limit = Infinity }: RolloutRequest,
-): AsyncGenerator<ReadRow | BadRow, void, undefined> {
+): AsyncGenerator<ReadRow | BadRow> {
   let at = 0;
   for await (const row of rows) {
     if (at >= offset + limit) return;

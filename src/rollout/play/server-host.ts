@@ -1,4 +1,4 @@
-// createServerPlayer(): plays one episode on a server that speaks the gym protocol, Holdfast's or a different one.
+// serverHost(): hosts episodes on any server that speaks the gym protocol.
 import type { AgentContext, Toolset } from "../../core/agent.ts";
 import type { AgentState } from "../../core/shared-state.ts";
 import { HoldfastError, invalidOption, isForModel, messageOf } from "../../core/errors.ts";
@@ -6,34 +6,25 @@ import type { NumberedEvent } from "../../core/event.ts";
 import type { Json } from "../../core/json.ts";
 import { isFunctionCall, type ToolSchema } from "../../core/model.ts";
 import { isReservedTool } from "../../core/reserved-names.ts";
-import { randomSeedField, type Play, type Rollout, type TaskRow } from "../../core/rollout.ts";
+import { randomSeedField, type Rollout, type TaskRow } from "../../core/rollout.ts";
 import { whenDecided } from "../../agent/episodes.ts";
 import { errorIn, failureIn, isOk, objectIn, parseOutput, rowAsSent, shownText } from "../gym-client.ts";
 import type { Cookies, GymClient, GymReply } from "../gym-client.ts";
 import { createKeyedQueue } from "../../io/keyed-queue.ts";
-import { createPlayerOn, type PlayerOptions } from "./player.ts";
 import { toVerdictFields } from "../row-fields.ts";
 import type { EpisodeHost } from "./episode-host.ts";
 
-export interface ServerPlayerOptions extends Omit<PlayerOptions, "episodes"> {
-  client: GymClient;
-}
-
 /**
- * Plays on a server. The conversation is stored here; its state holds the episode's cookies under `gym:URL`, so an
- * interrupted episode can continue. A call that may have reached a foreign server before the interruption is not sent
- * again: the rollout fails and is played from the start.
+ * Hosts episodes on a server. The conversation is stored in this process's store. Its state holds the episode's cookies
+ * under `gym:URL`, so an interrupted episode can continue. A call that may have reached the server before the
+ * interruption is sent again only to a Holdfast server. Otherwise the rollout fails and starts again.
  */
-export function createServerPlayer({ client, ...options }: ServerPlayerOptions): Play {
-  return createPlayerOn(serverHost(client), options);
-}
-
-function serverHost(client: GymClient): EpisodeHost {
+export function serverHost(client: GymClient): EpisodeHost {
   const key = `gym:${client.root}`;
 
   function cookiesIn(state: AgentState): Cookies {
     if (state[key] !== undefined) return { ...(state[key] as Cookies) };
-    throw new HoldfastError("outcome_unknown", `the conversation has no episode on ${client.root}`);
+    throw new HoldfastError("outcome_unknown", `the conversation has no episode on the server ${client.root}`);
   }
 
   async function seed({ row, random }: Rollout, signal: AbortSignal): Promise<AgentState> {
@@ -55,7 +46,7 @@ function serverHost(client: GymClient): EpisodeHost {
       return await client.post(request);
     } catch (thrown) {
       if (request.signal.aborted) throw thrown;
-      // Has no cause, because this is not an error in the author's code.
+      // The error has no cause, because it is not an error in the author's code.
       throw new HoldfastError(code, messageOf(thrown));
     }
   }
@@ -75,7 +66,7 @@ function serverHost(client: GymClient): EpisodeHost {
 
   /** Returns one conversation's tools. The model reads the server's answers unchanged. */
   function sessionTools(tools: ToolSchema[], inDoubt: ReadonlySet<string>): Toolset {
-    /** Newer than the cookies in the state while the calls in one answer run in sequence. */
+    /** The newest cookies. The state has older cookies while the calls of one answer run in sequence. */
     let cookies: Cookies | undefined;
     const inTurn = createKeyedQueue();
 
@@ -85,7 +76,7 @@ function serverHost(client: GymClient): EpisodeHost {
       if (inDoubt.has(once) && !isHoldfast(cookies)) throw inDoubtError(client.root, tool);
       const path = `/${encodeURIComponent(tool)}`;
       const reply = await client.post({ path, body: input, cookies, once, signal: context.signal });
-      // Also done after refusals: they are results, so their cookies are committed with them.
+      // Refusals set cookies too. They are results, so their cookies are committed with them.
       cookies = reply.cookies;
       context.state[key] = cookies;
       return toResult(reply);
@@ -103,7 +94,7 @@ function serverHost(client: GymClient): EpisodeHost {
 /** A Holdfast server applies a call once, however often it is sent. */
 const isHoldfast = (cookies: Cookies): boolean => Object.keys(cookies).some((name) => name.startsWith("holdfast_"));
 
-/** Returns the ids of calls that had been decided on when the conversation was interrupted. */
+/** Returns the ids of calls that may have been sent before the conversation was interrupted. */
 function callsInDoubt(before: readonly NumberedEvent[]): ReadonlySet<string> {
   const at = before.findLastIndex(({ type }) => type === "model.answered");
   const answer = before[at];
@@ -113,14 +104,14 @@ function callsInDoubt(before: readonly NumberedEvent[]): ReadonlySet<string> {
   return new Set(calls.map(({ call_id }) => `${answer.version}.${call_id}`));
 }
 
-function inDoubtError(root: string, tool: string): HoldfastError {
-  const message = `${tool} may already have run before the interruption, and ${root} could run it a second time`;
+export function inDoubtError(root: string, tool: string): HoldfastError {
+  const message = `${tool} may already have run before the interruption; sending the call again could make ${root} run it twice`;
   return new HoldfastError("outcome_unknown", message);
 }
 
 /**
- * Returns the body for the model, with a success or refusal status. A server failure is not for the model. A failing
- * store is named, because the rollout may continue later.
+ * Returns the body of a success or a refusal for the model. Throws if the server failed, because that is not for the
+ * model. A failing store is named, because the rollout may continue later.
  */
 function toResult({ status, text }: GymReply): Json {
   if (isOk({ status })) return parseOutput(text);
@@ -152,14 +143,13 @@ function withoutOwn(told: TaskRow): TaskRow {
 const noVerdict = (what: string): HoldfastError =>
   new HoldfastError("verify_failed", `the server answered /verify ${what}`);
 
-/** Returns the function tools of a row. */
-function toolsIn({ responses_create_params: params }: TaskRow): ToolSchema[] {
+export function toolsIn({ responses_create_params: params }: TaskRow): ToolSchema[] {
   const { tools } = Object(params) as { tools?: Json };
   const listed = Array.isArray(tools) ? tools.map((tool) => Object(tool) as ToolSchema) : [];
   return listed.filter(({ type }) => type === "function");
 }
 
-/** Adds the server's tools to a row that has none. */
+/** Adds the server's tools to a row without tools. */
 export function rowForServer(row: TaskRow, told: ToolSchema[] = []): TaskRow {
   const params = Object(row["responses_create_params"]) as TaskRow;
   const isGiven = Array.isArray(params["tools"]) && params["tools"].length > 0;

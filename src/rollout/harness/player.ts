@@ -1,0 +1,224 @@
+// createHarnessPlayer(): plays an episode with a harness: an external program with its own loop and prompts.
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { HoldfastError } from "../../core/errors.ts";
+import type { NumberedEvent } from "../../core/event.ts";
+import type { Json } from "../../core/json.ts";
+import { isFunctionCall, isMessage, toText, type Model } from "../../core/model.ts";
+import { derivedId } from "../../agent/episodes.ts";
+import { bareNames } from "../../core/bare-names.ts";
+import { addExchange, type ModelLimits, type ModelTotals } from "../../core/model-exchange.ts";
+import { exchangesIn, modelLines, type Exchange, type ModelLines } from "../../core/model-lines.ts";
+import { inputItems } from "../../core/rollout.ts";
+import type { Play, Played, Rollout, RolloutFailure, TaskRow } from "../../core/rollout.ts";
+import type { Sessions } from "../../core/sessions.ts";
+import type { Store } from "../../core/store.ts";
+import { orCancelled } from "../../models/local-response.ts";
+import { limitReached } from "../../session/ask-model.ts";
+import { createDeadline } from "../play/deadline.ts";
+import { environmentHost } from "../play/environment-host.ts";
+import { failureFromError } from "../play/failure.ts";
+import { readSettings } from "../play/player.ts";
+import { toolNamesIn } from "../task-sets.ts";
+import { describeTask, prepareHarness, type HarnessTask } from "./launch.ts";
+import { runHarness, type HarnessEnd } from "./process.ts";
+import type { HarnessModel, HarnessServer, RunningServer } from "./server.ts";
+import { errorsInCalls, harnessFields } from "./transcript.ts";
+import { watchedSessions, type Watched } from "./watch.ts";
+
+export interface HarnessPlayerOptions {
+  /** The name of a built-in harness, or a command. */
+  harness: string;
+  server: HarnessServer;
+  episodes: Sessions;
+  store: Store;
+  modelFor(rollout: Rollout): Model;
+  /** Maximum number of model answers in an episode. Default 100. */
+  maxSteps?: number | undefined;
+  /** Limits on the tokens and the cost of an episode. Default: none. */
+  limits?: Pick<ModelLimits, "tokens" | "cost"> | undefined;
+  /** Time limit of an episode in milliseconds. */
+  timeout?: number | undefined;
+  /** Names of further environment variables that the harness gets. */
+  passed?: readonly string[] | undefined;
+}
+
+/** A rollout that is being played. */
+type Playing = HarnessModel & Watched;
+
+/** Model answers in an episode, if no limit is given. Agents without a harness have the same limit. */
+const defaultSteps = 100;
+
+export function createHarnessPlayer(options: HarnessPlayerOptions) {
+  const { harness, episodes, store, modelFor, maxSteps = defaultSteps, timeout, passed = [] } = options;
+  const { environment } = episodes;
+  const limits: ModelLimits = { ...options.limits, calls: maxSteps };
+  const host = environmentHost(episodes);
+  const playing = new Map<string, Playing>();
+  let server: Promise<RunningServer> | undefined;
+  const serving = (): Promise<RunningServer> => {
+    const find = (session: string): Playing | undefined => playing.get(session);
+    return (server ??= options.server({ sessions: watchedSessions(episodes, find), store, modelFor: find }));
+  };
+
+  const play: Play = async (given, signal) => {
+    let rollout = given;
+    let session = host.findSession(rollout);
+    const deadline = createDeadline(signal, timeout);
+    let fields: TaskRow = {};
+    let errors: Pick<Played, "errors"> = {};
+    try {
+      const opening = await opened(given, deadline.signal);
+      ({ rollout, session } = opening);
+      const ended = opening.isPlayed ? undefined : await run(rollout, session, deadline.signal);
+      if (signal.aborted) throw new HoldfastError("run_cancelled", "the episode was cancelled");
+      const events = await readEvents(session);
+      const lines = modelLines(events, [...environment.definitions.keys()]);
+      fields = harnessFields(rollout, harness, events, lines);
+      errors = errorsInCalls(events);
+      const exchanges = exchangesIn(events);
+      const answers = exchanges.length;
+      const watched = playing.get(session);
+      const stopped = watched?.limit ?? limitIn(exchanges, lines, limits);
+      const [lostCall] = watched?.calls.values() ?? [];
+      const failure =
+        deadline.failure() ??
+        (lostCall === undefined ? undefined : failureFromError(lostCall)) ??
+        (ended && watched && (stopped === undefined || answers === 0)
+          ? failureOf(ended, watched, lines, answers)
+          : undefined);
+      if (failure) return { outcome: "failed", fields, session, failure, ...errors };
+      const response = bareNames(fields["response"], environment) as Json;
+      const state = (): Promise<never> => Promise.reject(new TypeError("a harness has no conversation"));
+      const { verdict } = await host.verdict(rollout, { state, response, signal: deadline.signal });
+      return {
+        outcome: "scored",
+        fields: { ...fields, ...verdict },
+        session,
+        ...(stopped !== undefined && { stopped }),
+        ...errors,
+      };
+    } catch (thrown) {
+      return { outcome: "failed", fields, session, failure: deadline.failure() ?? failureFromError(thrown), ...errors };
+    } finally {
+      playing.delete(session);
+      deadline.end();
+    }
+  };
+
+  /**
+   * Opens the episode. A harness cannot continue where it was interrupted, so it starts again in a new session, where
+   * none of its call ids was used. `isPlayed`: the episode was played to its end, and only its row is missing.
+   */
+  async function opened(
+    given: Rollout,
+    signal: AbortSignal,
+  ): Promise<{ rollout: Rollout; session: string; isPlayed: boolean }> {
+    for (let number = 0; ; number++) {
+      const rollout = number === 0 ? given : { ...given, session: derivedId(given.session, `start ${number}`) };
+      const session = host.findSession(rollout);
+      await host.open(rollout, signal);
+      const events = await readEvents(session);
+      if (events.some(({ type }) => type === "session.verified")) return { rollout, session, isPlayed: true };
+      const isNew = events.every(({ type }) => type === "session.opened" || type === "session.seeded");
+      if (isNew) return { rollout, session, isPlayed: false };
+    }
+  }
+
+  /** Starts the harness, and resolves when it has ended. */
+  async function run(rollout: Rollout, session: string, signal: AbortSignal): Promise<HarnessEnd> {
+    const { row } = rollout;
+    const { prompt, instructions } = promptIn(row);
+    const named = new Set(toolNamesIn(row));
+    const tools = [...environment.definitions.keys()].filter((name) => named.size === 0 || named.has(name));
+    const ending = new AbortController();
+    playing.set(session, {
+      model: untilEnded(modelFor(rollout), ending.signal),
+      settings: readSettings(row),
+      limits,
+      requests: new Map(),
+      calls: new Map(),
+    });
+    const isNarrow = tools.length < environment.definitions.size;
+    const address = (await serving()).address(session, isNarrow ? tools : undefined);
+    const folder = await mkdtemp(join(tmpdir(), "holdfast-harness-"));
+    try {
+      const { name } = environment;
+      const task: HarnessTask = { environment: name, address, prompt, instructions, tools, folder, maxSteps, timeout };
+      const launch = await prepareHarness(harness, task);
+      const env = { ...launch.env, ...(await describeTask(task)) };
+      return await runHarness({ ...launch, env, passed, home: folder, signal });
+    } finally {
+      // The harness has ended, so a request to its model that is still running is cancelled.
+      ending.abort();
+      await rm(folder, { recursive: true, force: true, maxRetries: 3 });
+    }
+  }
+
+  async function readEvents(session: string): Promise<NumberedEvent[]> {
+    const events: NumberedEvent[] = [];
+    for await (const event of episodes.events(session)) events.push(event);
+    return events;
+  }
+
+  return {
+    play,
+    async stop() {
+      await (await server?.catch(() => undefined))?.close();
+    },
+  };
+}
+
+/** Returns a model that stops answering when its harness has ended. */
+function untilEnded(model: Model, ended: AbortSignal): Model {
+  return {
+    name: model.name,
+    respond(request, options) {
+      const signal = options?.signal ? AbortSignal.any([options.signal, ended]) : ended;
+      return orCancelled(signal, model.respond(request, { ...options, signal }));
+    },
+  };
+}
+
+/** Returns the limit that stopped an episode: the model's last answer had a call, and no other answer was allowed. */
+function limitIn(exchanges: readonly Exchange[], { main }: ModelLines, limits: ModelLimits): string | undefined {
+  if (main.at(-1)?.output.some(isFunctionCall) !== true) return undefined;
+  let used: ModelTotals | undefined;
+  for (const exchange of exchanges) used = addExchange(used, exchange);
+  return limitReached(used, limits, 0)?.limit;
+}
+
+/** Returns why a harness failed. Then the episode gets no reward, because the failure says nothing about the model. */
+function failureOf(
+  { code, output, failure }: HarnessEnd,
+  { requests }: Watched,
+  { main }: ModelLines,
+  answers: number,
+): RolloutFailure | undefined {
+  // Ignores a failed request after which the harness continued, for example with a shorter request.
+  const continued = code === 0 ? (main.at(-1)?.at ?? 0) : 0;
+  const lost = [...requests.values()].find(({ at }) => at > continued);
+  if (lost) return failureFromError(lost.thrown);
+  if (code === 0)
+    return answers > 0 ? undefined : { kind: "agent", reason: "the harness ended without asking its model" };
+  const how = failure ?? (code === undefined ? "was ended by a signal" : `ended with exit code ${code}`);
+  const said = output === "" ? "" : `; its output ends with: ${output.slice(-500)}`;
+  return { kind: "agent", reason: `the harness ${how}${said}` };
+}
+
+/** Reads a task's input. The user's messages become the prompt, and system messages become the instructions. */
+function promptIn(row: TaskRow): { prompt: string; instructions: string | undefined } {
+  const items = inputItems(row);
+  if (typeof items === "string") throw new HoldfastError("invalid_task", items);
+  const { instructions } = Object(row["responses_create_params"]) as TaskRow;
+  const system = typeof instructions === "string" && instructions !== "" ? [instructions] : [];
+  const user: string[] = [];
+  for (const item of items) {
+    if (!isMessage(item) || item.role === "assistant") {
+      throw new HoldfastError("invalid_task", "a harness cannot start with a conversation; give it a message only");
+    }
+    (item.role === "user" ? user : system).push(toText(item.content));
+  }
+  return { prompt: user.join("\n\n"), instructions: system.length > 0 ? system.join("\n\n") : undefined };
+}

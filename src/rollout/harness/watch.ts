@@ -1,0 +1,72 @@
+// watchedSessions(): remembers the failures while a harness played: requests to its model, calls of its tools, limits.
+import { hash } from "node:crypto";
+import { HoldfastError, isForModel, isHoldfastError } from "../../core/errors.ts";
+import type { Sessions } from "../../core/sessions.ts";
+import { classifyError } from "../play/failure.ts";
+
+/** The failures of one episode, by digest of the request or call. If it succeeds later, its failure is removed. */
+export interface Watched {
+  /** Failed requests to the model, and when they failed. */
+  requests: Map<string, { thrown: unknown; at: number }>;
+  /** Tool calls that failed because of the infrastructure. */
+  calls: Map<string, unknown>;
+  /** The limit at which a request to the model was refused. */
+  limit?: string;
+}
+
+/** Maximum number of separate failures. All further failures share one entry, which no success removes. */
+const mostFailures = 1_000;
+
+/** `find` returns the failures of a session that is being played. */
+export function watchedSessions(sessions: Sessions, find: (session: string) => Watched | undefined): Sessions {
+  const call: Sessions["call"] = async (session, tool, ...rest) => {
+    const { calls } = find(session) ?? {};
+    const sent = [tool, rest[0]];
+    try {
+      const answer = await sessions.call(session, tool, ...rest);
+      if (answer.ok || isForModel(answer.error.code)) forget(calls, sent);
+      else remember(calls, sent, new HoldfastError(answer.error.code, answer.error.message));
+      return answer;
+    } catch (thrown) {
+      if (isInfrastructure(thrown)) remember(calls, sent, thrown);
+      throw thrown;
+    }
+  };
+  const askModel: Sessions["askModel"] = async (session, request, options) => {
+    const watched = find(session);
+    try {
+      const answer = await sessions.askModel(session, request, options);
+      forget(watched?.requests, request.input);
+      return answer;
+    } catch (thrown) {
+      if (watched && isHoldfastError(thrown)) {
+        const { code, detail } = thrown;
+        if (code === "limit_reached") watched.limit = String(detail["limit"]);
+        const isLost = code.startsWith("model_") ? code !== "model_cancelled" : isInfrastructure(thrown);
+        if (isLost) remember(watched.requests, request.input, { thrown, at: Date.now() });
+      }
+      throw thrown;
+    }
+  };
+  return { ...sessions, call, askModel };
+}
+
+/** Uses digests as keys, because a request contains a whole conversation. */
+const keyOf = (sent: unknown): string => hash("sha256", JSON.stringify(sent), "base64url");
+
+function remember<T>(failures: Map<string, T> | undefined, sent: unknown, failure: T): void {
+  const key = keyOf(sent);
+  const isKept = failures?.has(key) || (failures?.size ?? 0) < mostFailures;
+  failures?.set(isKept ? key : "others", failure);
+}
+
+function forget(failures: Map<string, unknown> | undefined, sent: unknown): void {
+  if (failures && failures.size > 0) failures.delete(keyOf(sent));
+}
+
+/** Returns whether neither the model nor the harness caused a failure. */
+function isInfrastructure(thrown: unknown): boolean {
+  if (!isHoldfastError(thrown) || thrown.status >= 500) return true;
+  const kind = classifyError(thrown);
+  return kind === "store" || kind === "tool";
+}
