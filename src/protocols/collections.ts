@@ -29,7 +29,7 @@ export function collectionsProtocol({ about, collections, curves }: CollectionsP
     if (path === "/v1/curves") return ok({ curves: (await curves?.()) ?? [] });
     const [, name, rest, number] = /^\/v1\/runs\/([^/]+)(?:\/(rows|search|totals)(?:\/([^/]+))?)?$/.exec(path) ?? [];
     if (name === undefined || (number !== undefined && rest !== "rows"))
-      throw missing("the paths of a run are /v1/runs/{run} and, below it, /rows, /rows/{row}, /search and /totals");
+      throw missing("the paths of a run are /v1/runs/{run} and its subpaths /rows, /rows/{row}, /search and /totals");
     const collection = named.get(name);
     if (!collection) throw missing(`run ${name.slice(0, 100)} not found; /v1/about lists the runs of this server`);
     if (rest === undefined) return ok(collection.details);

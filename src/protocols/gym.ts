@@ -1,20 +1,29 @@
 // gymProtocol(): serves the protocol that NeMo Gym's agents and trainers use with a resources server. A cookie
 // identifies the session.
-import { errorTable, HoldfastError, isHoldfastError, unlessCoded } from "../core/errors.ts";
-import { isOfVerify } from "../core/event.ts";
+import { HoldfastError, isHoldfastError, unlessCoded } from "../core/errors.ts";
+import { isAside } from "../core/event.ts";
 import { equalJson, type Json } from "../core/json.ts";
 import { randomSeedField, readRandomSeed } from "../core/rollout.ts";
 import { check } from "../core/schema.ts";
-import { errorReply, notAllowed, type Protocol, type Reply, type Request, type Tokens } from "../core/protocol.ts";
+import {
+  errorReply,
+  notAllowed,
+  type DecoratingProtocol,
+  type Reply,
+  type Request,
+  type Tokens,
+} from "../core/protocol.ts";
 import type { Answer, OpenOptions, SessionInfo, Sessions } from "../core/sessions.ts";
+import { answered } from "./gym/answered.ts";
 import { createAggregateReply } from "./gym/aggregate-reply.ts";
 import { keptCookie, parseCookie, readCookies, writeCookie } from "./http/cookie.ts";
 import { parseEpisode, parseTool, withoutRollout } from "./gym/path.ts";
 import { createRepeats, type Sent } from "./gym/repeats.ts";
 import { buildLabels, failedReply, isWhole, parseRow, toFailure, type Row } from "./gym/row.ts";
-import { assertFirst, taskFor } from "./gym/verdict.ts";
+import { taskFor } from "./gym/verdict.ts";
+import { assertFirst } from "./http/first-verdict.ts";
 import { isMcpPath, limitedMark, parseToolNames, refusalOf, type Bindings } from "./http/mcp-binding.ts";
-import { bareNames } from "./http/bare-names.ts";
+import { bareNames } from "../core/bare-names.ts";
 
 export interface GymProtocolOptions {
   sessions: Sessions;
@@ -28,13 +37,13 @@ export interface GymProtocolOptions {
 /** The client that sent a request. */
 interface Caller {
   session: string;
-  /** True while its id was issued but no session is stored under it. */
+  /** True if the id was issued, but no session is stored under it yet. */
   isNew: boolean;
-  /** True if it sent no cookie, so that its id was created for this request. */
+  /** True if the client sent no cookie, so the session id was created for this request. */
   isFresh: boolean;
-  /** The version in the last answer that it received, from its cookie. */
+  /** The version in the last answer that the client received, from its cookie. */
   version?: number | undefined;
-  /** The tools that it may call, from its cookie. Undefined for all. */
+  /** The tools that the client may call, from its cookie. Undefined means all tools. */
   tools?: readonly string[] | undefined;
 }
 
@@ -50,7 +59,7 @@ interface Exchange {
 /** Number of recently opened sessions to remember. */
 const mostOpened = 100_000;
 
-// Session ids contain no dot, so this prefix is unambiguous.
+// Marks the token of a session that is not stored yet. Session ids contain no dot, so the mark is unambiguous.
 const newMark = "new.";
 
 /**
@@ -60,23 +69,26 @@ const newMark = "new.";
  * const protocol = gymProtocol({ sessions, tokens, aggregate });
  * const reply = await protocol.handle(request);
  */
-export function gymProtocol({ sessions, tokens, bindings, aggregate }: GymProtocolOptions): Required<Protocol> {
+export function gymProtocol({ sessions, tokens, bindings, aggregate }: GymProtocolOptions): DecoratingProtocol {
   const { environment } = sessions;
   const cookie = `holdfast_${environment.name.replaceAll("-", "_")}`;
   const opened = new Set<string>();
   const aggregateReply = createAggregateReply(aggregate);
-  /** Whether a tool call needs an episode, and whether a seed must be the session's first. */
+  /** `needsSeed`: a tool call needs a seeded episode. `seedsOnce`: a session can be seeded only once. */
   const needsSeed = environment.unseeded === "guard" && environment.state !== undefined;
   const seedsOnce = environment.reseed !== "replace";
   const repeats = createRepeats(sessions.newSession().slice(0, 12));
 
-  const lifecycle = new Map<string, (exchange: Exchange) => Reply | Promise<Reply>>([
-    ["GET /", () => ok({ status: "ok" })],
-    ["GET /reverify_mode", () => ok(environment.state === undefined ? "stateless" : "unsupported")],
-    ["POST /seed_session", seed],
-    ["POST /verify", verify],
-    ["POST /close_session", close],
-    ["POST /aggregate_metrics", ({ request }) => aggregateReply(request.body)],
+  type Verb = (exchange: Exchange) => Reply | Promise<Reply>;
+  const reads = new Map<string, Verb>([
+    ["/", () => ok({ status: "ok" })],
+    ["/reverify_mode", () => ok(environment.state === undefined ? "stateless" : "unsupported")],
+  ]);
+  const writes = new Map<string, Verb>([
+    ["/seed_session", seed],
+    ["/verify", verify],
+    ["/close_session", close],
+    ["/aggregate_metrics", ({ request }) => aggregateReply(request.body)],
   ]);
 
   /** Identifies the caller by its cookie. A request without a valid token gets a new session id. */
@@ -90,7 +102,7 @@ export function gymProtocol({ sessions, tokens, bindings, aggregate }: GymProtoc
         return { session, isNew: false, isFresh: false, version, tools: names.split(",") };
       }
       const isNew = value.startsWith(newMark);
-      // An MCP client's token: it may call tools, but neither seed nor verify.
+      // Skips an MCP client's token: its holder may call tools over MCP, but neither seed nor verify.
       if (!isNew && value.includes(".")) continue;
       const session = isNew ? value.slice(newMark.length) : value;
       return { session, isNew: isNew && !opened.has(session), isFresh: false, version };
@@ -98,7 +110,7 @@ export function gymProtocol({ sessions, tokens, bindings, aggregate }: GymProtoc
     return { session: sessions.newSession(), isNew: true, isFresh: true };
   }
 
-  // Set on every reply, including refusals, because clients keep only the last reply's cookies.
+  // Sets the cookie on every reply, including refusals, because clients keep only the last reply's cookies.
   function withCookie(reply: Reply, { session, isNew, version, tools }: Caller): Reply {
     const value = tools ? `${limitedMark}${session}.${tools.join(",")}` : session;
     const token = tokens.issue(isNew ? newMark + session : value);
@@ -108,14 +120,14 @@ export function gymProtocol({ sessions, tokens, bindings, aggregate }: GymProtoc
   }
 
   /**
-   * Opens a new caller's session. Returns undefined if it already exists, because the caller sent its first request
-   * twice.
+   * Opens a new caller's session. Returns undefined if it already exists, which happens if the caller sends its first
+   * request twice.
    */
   async function open(caller: Caller, options: OpenOptions<unknown> = {}): Promise<SessionInfo | undefined> {
     const opening = sessions.open({ ...options, session: caller.session });
     const info = await opening.catch(unlessCoded("session_exists"));
     caller.isNew = false;
-    // A new session's token must not reopen this session after the store has deleted it.
+    // Remembers the session. Otherwise, its token could open it again after the store has deleted it.
     opened.add(caller.session);
     if (opened.size > mostOpened) for (const [oldest] of [opened]) opened.delete(oldest as string);
     return info;
@@ -127,8 +139,8 @@ export function gymProtocol({ sessions, tokens, bindings, aggregate }: GymProtoc
     try {
       return await seedWith(exchange, row);
     } catch (thrown) {
-      // A client that has a session can be a model, which reads the refusal. An agent does not have a session yet when
-      // it seeds.
+      // An agent has no session yet when it seeds, and gets the reply for a failed row. A client that already has a
+      // session can be a model, which must read the error.
       if (!isHoldfastError(thrown) || !isNew || !isWhole(row)) throw thrown;
       return failedReply({}, toFailure(thrown));
     }
@@ -138,12 +150,12 @@ export function gymProtocol({ sessions, tokens, bindings, aggregate }: GymProtoc
     const { caller, rollout } = exchange;
     const { session } = caller;
     const randomSeed = readRandomSeed(row);
-    // The row is our own copy. Copying it without the field would take as long as parsing it.
+    // Deletes the field in this private copy of the row. Another copy would take as long as parsing the row.
     const task = row;
     delete task[randomSeedField];
     const labels = buildLabels(task, rollout);
     const asked = parseToolNames(exchange.request.headers["holdfast-tools"]);
-    // A seed cannot allow what the cookie does not.
+    // A seed cannot allow tools that the cookie does not allow.
     const { tools: had } = caller;
     const tools = asked && had ? asked.filter((tool) => had.includes(tool)) : (asked ?? had);
     const seededReply = (episode: number): Reply => {
@@ -158,7 +170,7 @@ export function gymProtocol({ sessions, tokens, bindings, aggregate }: GymProtoc
       };
       const isRepeat = sent.isKeyed || sent.repeats !== undefined;
       if ((await findOutcome(sent)) === "over") sent.opened = false;
-      // With an idempotency key, the seed is a separate commit, because only then can the key find it again.
+      // With an idempotency key, the seed is a separate commit, so that a retry can find it by the key.
       if (caller.isNew && sent.isKeyed) await open(caller);
       if (caller.isNew) {
         const before = sent.opened;
@@ -168,7 +180,7 @@ export function gymProtocol({ sessions, tokens, bindings, aggregate }: GymProtoc
         sent.opened = before;
       }
       if (!sent.opened) {
-        // Comes before the task is checked: a model that seeds itself must not learn about faults in its task.
+        // Refuses a second seed first. Otherwise, a model that seeds could learn whether a task is valid.
         if (seedsOnce && !isRepeat && (await sessions.info(session)).episode > 0) throw seededBefore(session);
         const options = { call: sent.call, labels, randomSeed, first: seedsOnce };
         return seeded(await sessions.seed(session, task, options));
@@ -182,7 +194,7 @@ export function gymProtocol({ sessions, tokens, bindings, aggregate }: GymProtoc
     const { request, caller } = exchange;
     if (caller.tools?.includes(tool) === false) throw new HoldfastError("unknown_tool", refusalOf(tool, caller.tools));
     const episode = parseEpisode(request.headers["holdfast-episode"]);
-    // An id costs one more entry in the store, so only tools that could run twice get one.
+    // A call id costs one more entry in the store, so calls of tools that change only the state get none.
     const needsId = (environment.definitions.get(tool)?.kind ?? "state") !== "state";
     const send = (): Promise<Reply> =>
       sending(exchange, tool, request.body ?? {}, needsId, async (sent) => {
@@ -209,7 +221,8 @@ export function gymProtocol({ sessions, tokens, bindings, aggregate }: GymProtoc
   }
 
   /**
-   * Finds the session for a caller whose cookie was issued before the session was stored. Refuses if none is stored.
+   * Finds the session for a caller whose cookie was issued before the session was stored. Refuses if no session is
+   * stored.
    */
   async function find(caller: Caller): Promise<void> {
     if (!(await exists(caller))) throw new HoldfastError("session_unseeded", neverSeeded);
@@ -221,15 +234,15 @@ export function gymProtocol({ sessions, tokens, bindings, aggregate }: GymProtoc
 
   /**
    * Finds the outcome of the call that this one may be retrying. Returns the recorded answer, or undefined if the call
-   * was not applied. Returns "over" if the client has continued elsewhere, so that this is a new call.
+   * was not applied. Returns "over" if the client has continued on another server, so that this is a new call.
    */
   async function findOutcome(sent: Sent): Promise<Answer | "over" | undefined> {
     const before = sent.repeats;
     if (!before) return undefined;
-    // The first attempt may still be running.
+    // Waits for the first attempt, which may still be running.
     await before.running?.catch(() => undefined);
     const outcome = before.event && (await findRecorded(before, before.event));
-    // Done only after the look-up: if the look-up fails, a retry of this request must look again.
+    // The retry is settled only after the look-up. If the look-up fails, the next retry must look again.
     repeats.looked(sent);
     if (outcome === "over" && sent.call !== undefined) sent.call = repeats.newId();
     return outcome;
@@ -243,11 +256,11 @@ export function gymProtocol({ sessions, tokens, bindings, aggregate }: GymProtoc
     let answer: Answer | undefined;
     for await (const event of sessions.events(session, { after: version - 1 })) {
       if (event.version > version) {
-        if (!isOfVerify(event) && repeats.isForeign(sent, event)) return "over";
+        if (!isAside(event) && repeats.isForeign(sent, event)) return "over";
         continue;
       }
       if (at !== undefined && at !== event.at) return undefined;
-      // The engine itself finds seeds and calls that have an id.
+      // Skips seeds and calls that have an id, because the engine recognises their retries.
       if (event.type !== "tool.called" || event.call !== undefined) continue;
       if (event.tool !== what || !equalJson(event.input, input as Json)) return undefined;
       answer = { ...event.outcome, session, version, repeated: true, unseeded: event.episode === 0 };
@@ -255,7 +268,7 @@ export function gymProtocol({ sessions, tokens, bindings, aggregate }: GymProtoc
     return answer;
   }
 
-  /** Sends a request. If its answer does not arrive, the next equal request counts as its retry. */
+  /** Handles a request. If its answer does not reach the client, the next identical request counts as a retry. */
   function sending(
     exchange: Exchange,
     what: string,
@@ -267,7 +280,7 @@ export function gymProtocol({ sessions, tokens, bindings, aggregate }: GymProtoc
     const sent = repeats.begin(caller.session, what, input, request, needsId);
     exchange.call = sent.call;
     const running = attempted(sent, send);
-    // Kept only until it settles, because it would hold the whole answer in memory.
+    // The promise is kept only until it settles, because it holds the whole answer in memory.
     if (sent.running === undefined && !sent.isOver) sent.running = running;
     return running;
   }
@@ -292,10 +305,10 @@ export function gymProtocol({ sessions, tokens, bindings, aggregate }: GymProtoc
     const row = parseRow(request.body);
     delete row[randomSeedField];
     const { response: given, ...asked } = row;
-    const response = bareNames(given, environment.name);
+    const response = bareNames(given, environment);
     try {
       if (caller.isNew && environment.state === undefined) {
-        // A stateless session holds nothing beyond the row. So a rollout can be verified again long after it ended.
+        // A stateless session stores only the row, so verify can open it again long after the rollout ended.
         await open(caller, { task: asked, labels: buildLabels(asked, rollout) });
       } else if (caller.isNew && !(await exists(caller))) return await unseeded(row);
       const task = (seeded: unknown): Promise<unknown> => taskFor(environment, seeded, asked);
@@ -310,7 +323,7 @@ export function gymProtocol({ sessions, tokens, bindings, aggregate }: GymProtoc
     }
   }
 
-  /** Answers a verify without an episode. If the body is a whole row that is invalid, it could not have been seeded. */
+  /** Answers a verify without an episode. If the row is not a valid task, the reply says why it was not seeded. */
   async function unseeded(row: Row): Promise<Reply> {
     const { response: _, ...asked } = row;
     const checked = isWhole(row) ? await check(environment.task, asked) : undefined;
@@ -329,19 +342,20 @@ export function gymProtocol({ sessions, tokens, bindings, aggregate }: GymProtoc
   }
 
   function isServedByPost(path: string): boolean {
-    return lifecycle.has(`POST ${path}`) || environment.definitions.has(parseTool(path) ?? "");
+    return writes.has(path) || environment.definitions.has(parseTool(path) ?? "");
   }
 
   return {
     name: "gym",
     async handle(request) {
       const { rollout, path } = withoutRollout(request.path);
-      // Lifecycle paths are matched before decoding. A tool name is decoded later, so it cannot reach one of them.
-      const verb = lifecycle.get(`${request.method} ${path}`);
-      const tool = verb || request.method !== "POST" ? undefined : parseTool(path);
+      // Paths such as /verify are matched before decoding. A tool name is decoded later, so it cannot be such a path.
+      const { method } = request;
+      const verb = method === "POST" ? writes.get(path) : method === "GET" ? reads.get(path) : undefined;
+      const tool = verb || method !== "POST" ? undefined : parseTool(path);
       if (!verb && tool === undefined) {
-        if (request.method !== "GET" || !isServedByPost(path)) return undefined;
-        return withCookie(errorReply(notAllowed(path, request.method, ["POST"])), identifyCaller(request));
+        if (method !== "GET" || !isServedByPost(path)) return undefined;
+        return withCookie(errorReply(notAllowed(path, method, ["POST"])), identifyCaller(request));
       }
       const caller = identifyCaller(request);
       const exchange: Exchange = { request, caller, rollout };
@@ -359,8 +373,9 @@ export function gymProtocol({ sessions, tokens, bindings, aggregate }: GymProtoc
     decorate(request, reply) {
       if (reply.headers?.["set-cookie"]) return reply;
       const caller = identifyCaller(request);
-      // Otherwise an MCP client would keep the cookie for a session that is not its own.
-      if (caller.isFresh && bindings && isMcpPath(request.path)) return reply;
+      // Clients of other protocols get no new cookie, because it would be for a session that they do not use.
+      const isOther = /^\/(?:v1|openenv|ors|m)\//.test(request.path) || (bindings && isMcpPath(request.path));
+      if (caller.isFresh && isOther) return reply;
       return withCookie({ ...reply, headers: { ...reply.headers } }, caller);
     },
   };
@@ -371,28 +386,12 @@ const neverSeeded = "the session was never seeded: its seed failed, or its cooki
 const seededBefore = (session: string): HoldfastError =>
   new HoldfastError(
     "episode_in_flight",
-    `session ${session} was seeded before; seed without its cookie to open another session`,
+    `session ${session} is already seeded; send the seed request without its cookie to open a new session`,
   );
 
-/** Returns whether an error leaves it unknown whether the call was applied. */
+/** Returns whether the call may have been applied despite the error. */
 function isUndecided({ code, status }: HoldfastError): boolean {
   return status >= 500 || code === "call_in_progress";
 }
 
-function ok(body: unknown): Reply {
-  return { status: 200, body };
-}
-
-/** Builds the reply that a model reads: the tool's output or its error. */
-function answered(answer: Answer): Reply {
-  const headers: { [name: string]: string } = {};
-  if (answer.unseeded) headers["holdfast-session"] = "new";
-  if (answer.repeated) headers["holdfast-repeated"] = "true";
-  if (!answer.ok) {
-    const { code, message, detail = {} } = answer.error;
-    return { status: errorTable[code].status, headers, body: { error: { code, message, detail } } };
-  }
-  if (typeof answer.output !== "string") return { status: 200, headers, body: answer.output };
-  headers["content-type"] = "text/plain; charset=utf-8";
-  return { status: 200, headers, text: answer.output };
-}
+const ok = (body: unknown): Reply => ({ status: 200, body });

@@ -1,9 +1,10 @@
-// mcpProtocol(): serves an environment's tools as an MCP server, to clients of both MCP eras on one path.
+// mcpProtocol(): serves an environment's tools as an MCP server. Older and stateless MCP clients use the same path.
 import { HoldfastError, isHoldfastError } from "../core/errors.ts";
 import { isObject } from "../core/json.ts";
-import type { Protocol, Reply, Request } from "../core/protocol.ts";
+import type { DecoratingProtocol, Reply, Request } from "../core/protocol.ts";
 import type { Answer, CallOptions, Sessions } from "../core/sessions.ts";
 import { createRecent } from "./mcp/recent.ts";
+import { readMetaCall } from "./http/call-id.ts";
 import { keptCookie } from "./http/cookie.ts";
 import { isMcpPath, refusalOf, type Binding, type Bindings } from "./http/mcp-binding.ts";
 import { createCancellation } from "./mcp/cancel.ts";
@@ -19,9 +20,10 @@ import {
   type Fault,
   type Id,
   type Message,
-} from "./mcp/message.ts";
+} from "./http/json-rpc.ts";
 import { defaultPace, withProgress, type Pace } from "./mcp/progress.ts";
-import { failedResult, listTools, toResult, type ToolResult } from "./mcp/tools.ts";
+import { failedResult, toResult, type ToolResult } from "./mcp/tools.ts";
+import { listTools } from "./http/tool-list.ts";
 
 export { createBindings, type Binding, type Bindings, type McpAddress } from "./http/mcp-binding.ts";
 export type { Pace } from "./mcp/progress.ts";
@@ -32,11 +34,13 @@ export interface McpProtocolOptions {
   bindings: Bindings;
   /** The server's version, for its clients. */
   version: string;
+  /** Refuses clients without a token. Otherwise, such a client gets its own session. */
+  isBoundOnly?: boolean;
   /** When a long call's answer becomes a stream with progress notifications. */
   pace?: Pace;
 }
 
-/** A request with an id. Its client's session is known, or the client has none. */
+/** A request with an id, after its session was identified. A client may have no session. */
 interface Exchange {
   request: Request;
   message: Message & { id: Id; method: string };
@@ -48,13 +52,7 @@ interface Exchange {
 const listLifetime = 60_000;
 
 /**
- * The keys in `_meta` that hold a call's id. JSON-RPC request ids restart with each client, so they do not identify a
- * call.
- */
-const callKeys = ["dev.holdfast/call", "claudecode/toolUseId", "callId"];
-
-/**
- * Serves one environment's sessions. A signed token binds a client to a session. An unbound client from the era with
+ * Serves one environment's sessions. A signed token binds a client to a session. An unbound client that starts with
  * `initialize` gets its own session.
  *
  * @example
@@ -66,8 +64,9 @@ export function mcpProtocol({
   sessions,
   bindings,
   version,
+  isBoundOnly = false,
   pace = defaultPace,
-}: McpProtocolOptions): Required<Protocol> {
+}: McpProtocolOptions): DecoratingProtocol {
   const { environment } = sessions;
   const tools = listTools(environment);
   const known = tools.map(({ name }) => name).join(", ") || "none";
@@ -75,7 +74,7 @@ export function mcpProtocol({
   const resultMeta = { "io.modelcontextprotocol/serverInfo": serverInfo };
   const needsSeed = environment.unseeded === "guard" && environment.state !== undefined;
   const cancellation = createCancellation();
-  /** Unbound clients' sessions that were opened or ended here. If such a log is missing, it is not opened again. */
+  /** Unbound clients' sessions that this process opened or ended. If the store deletes one, it is not opened again. */
   const begun = createRecent();
 
   function instructions(binding: Binding | undefined): { instructions?: string } {
@@ -94,7 +93,7 @@ export function mcpProtocol({
       ...(description && { instructions: description }),
     };
     const reply: Reply = { status: 200, body: resultBody(message.id, result) };
-    // A bound client gets no id, because it could use the id to end the episode.
+    // A bound client gets no session id, because it could use the id to end the episode.
     if (!binding) reply.headers = { "mcp-session-id": bindings.issueOwn(sessions.newSession()) };
     return reply;
   }
@@ -145,7 +144,7 @@ export function mcpProtocol({
     const { request, message, binding, isModern } = exchange;
     const { id, params } = message;
     const { name, arguments: input = {} } = params;
-    if (typeof name !== "string") return faultReply(id, invalidParams("params.name must be the name of a tool", 400));
+    if (typeof name !== "string") return faultReply(id, invalidParams("params.name must be a tool name", 400));
     if (!isObject(input)) return faultReply(id, invalidParams("params.arguments must be an object", 400));
     if (!binding) return faultReply(id, invalidParams(isModern ? howToBind : noSession, 400));
     if (binding.tools?.includes(name) === false) {
@@ -153,7 +152,7 @@ export function mcpProtocol({
     }
     const { session } = binding;
     const meta = metaOf(message);
-    const call = callKeys.map((key) => meta[key]).find((value) => typeof value === "string") as string | undefined;
+    const call = readMetaCall(meta);
     const about = { session, ...(call !== undefined && { call }) };
     const send = async (signal?: AbortSignal): Promise<Reply> => {
       let reply: Reply;
@@ -168,19 +167,15 @@ export function mcpProtocol({
       reply.about = about;
       return reply;
     };
-    // In the stateless era, a client cancels by disconnecting. In the earlier era, disconnecting was not a
-    // cancellation; the client sent a notification. A call that only changes the state is not cancelled, as in the gym
-    // protocol, because a signal costs a tenth of a call.
+    // A stateless client cancels by disconnecting. An older client cancels with a notification. A call that only
+    // changes the state is not cancelled, as in the gym protocol, because a signal costs a tenth of a call's time.
     const isCancellable = (environment.definitions.get(name)?.kind ?? "state") !== "state";
     const replied = !isCancellable ? send() : isModern ? send(request.signal) : cancellation.run(session, id, send);
     const isStreamable = request.headers["accept"]?.includes("text/event-stream") === true;
     return isStreamable ? withProgress(replied, meta["progressToken"], pace) : replied;
   }
 
-  /**
-   * Calls a tool. An unbound client's first call opens its session. Returns undefined if there is no such tool to open
-   * it for.
-   */
+  /** Calls a tool. An unbound client's first call opens its session. Returns undefined if the tool does not exist. */
   async function applied(
     { session, isOwn }: Binding,
     tool: string,
@@ -196,7 +191,7 @@ export function mcpProtocol({
       if (!isOwn || !isHoldfastError(thrown) || thrown.code !== "session_not_found") throw thrown;
       if (begun.has(session)) throw thrown;
     }
-    // A client that only guesses tool names must not fill the store.
+    // An unknown tool opens no session. Otherwise, a client that only guesses tool names could fill the store.
     if (!environment.definitions.has(tool)) return undefined;
     try {
       await sessions.open({ session });
@@ -219,7 +214,7 @@ export function mcpProtocol({
     const fault = toFault(thrown);
     // This status tells a client with its own session that it has to initialize again.
     if (binding?.isOwn && fault.code === codes.session) fault.status = 404;
-    // Clients would retry a request with status 408, although they cancelled it.
+    // A cancelled call gets status 200. With status 408, clients would retry it, although they cancelled it.
     if (thrown.code === "call_cancelled") fault.status = 200;
     const reply: Reply = { ...faultReply(message.id, fault), thrown };
     if (fault.status === 503 || fault.status === 429) reply.headers = { "retry-after": "1" };
@@ -227,7 +222,7 @@ export function mcpProtocol({
     return reply;
   }
 
-  /** Ends an unbound client's session. A bound client's session is an episode, which others end. */
+  /** Ends an unbound client's session. A bound client's session is an episode, which the client that seeded it ends. */
   async function end(request: Request): Promise<Reply> {
     const binding = bindings.find(request, false);
     if (binding === null) return faultReply(undefined, unknownSession);
@@ -237,7 +232,7 @@ export function mcpProtocol({
     return { status: 200 };
   }
 
-  /** Answers a request. Returns undefined for a gym agent whose model made up a tool with the path's name. */
+  /** Answers a request. Returns undefined for a gym agent whose model made up a tool named "mcp". */
   async function answer(request: Request): Promise<Reply | undefined> {
     if (request.method === "DELETE") return end(request);
     if (request.method !== "POST") return refusedMethod(request.method);
@@ -248,6 +243,7 @@ export function mcpProtocol({
     if (headers["accept"] !== undefined && !/json|\*/.test(headers["accept"])) return faultReply(id, notAcceptable);
     const binding = bindings.find(request, method === "initialize");
     if (binding === null) return faultReply(id, unknownSession);
+    if (!binding && isBoundOnly) return faultReply(id, unbound);
     if (id === undefined || method === undefined) {
       if (method === "notifications/cancelled" && binding) {
         cancellation.cancel(binding.session, message.params["requestId"]);
@@ -266,7 +262,7 @@ export function mcpProtocol({
     }
   }
 
-  /** Sends a cookie back to the client that it binds. */
+  /** Repeats the cookie that binds the client in the reply. */
   async function withCookie(request: Request, answered: Promise<Reply | undefined>): Promise<Reply | undefined> {
     const reply = await answered;
     if (!reply || request.headers["cookie"] === undefined) return reply;
@@ -289,22 +285,27 @@ export function mcpProtocol({
 }
 
 const howToBind =
-  "The request names no session. Open one with POST /seed_session or POST /v1/sessions, and use `mcp` of the answer: " +
+  "The request names no session. Open one with POST /seed_session or POST /v1/sessions. The reply has an `mcp` field: " +
   "send its `headers` with every request, or use its `bound_url_path` as the path of this server.";
 const noSession =
-  "the request names no session; send the Mcp-Session-Id of the answer to initialize, or bind the client to a session";
+  "the request names no session; send the Mcp-Session-Id header from the reply to initialize, or bind the client to a session";
 
 const unknownSession: Fault = {
   status: 404,
   code: codes.session,
-  message:
-    "the session token is not valid; initialize again, or take the token from the answer that opened the session",
+  message: "the session token is not valid; initialize again, or use the token from the reply that opened the session",
+};
+
+const unbound: Fault = {
+  status: 401,
+  code: codes.session,
+  message: "the request has no session token; use the address that the episode's harness was given",
 };
 
 const notAcceptable: Fault = {
   status: 406,
   code: codes.invalidRequest,
-  message: "the answer is JSON; send accept: application/json, text/event-stream",
+  message: "the reply can only be JSON or an event stream; send accept: application/json, text/event-stream",
 };
 
 const ended = (session: string): HoldfastError =>

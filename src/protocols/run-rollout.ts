@@ -1,4 +1,4 @@
-// runProtocol(): POST /run plays a whole rollout in one request, as NeMo Gym's collectors expect. It takes a row and
+// runProtocol(): POST /run runs a whole rollout in one request, as NeMo Gym's collectors expect. It takes a row and
 // returns the verdict.
 import { HoldfastError, messageOf } from "../core/errors.ts";
 import { copyJson, type Json } from "../core/json.ts";
@@ -17,10 +17,10 @@ export interface RunProtocolOptions {
 
 /**
  * Answers every rollout with 200, even a failed one, because any other status makes collectors end the whole
- * collection. They recognise a failed one by `_ng_failure_class`. Its reward is 0 only because they require a number;
- * `mask_sample` marks it as invalid.
+ * collection. They recognise a failed rollout by `_ng_failure_class`. Its reward is 0 only because they require a
+ * number; `mask_sample` marks it as invalid.
  *
- * A row that is sent again is played again, in a new session.
+ * If a row is sent twice, it runs twice, each time in a new session.
  *
  * @example
  * const protocol = runProtocol({ play, prepare, newSession: () => sessions.newSession() });
@@ -55,7 +55,7 @@ export function runProtocol({ play, prepare, newSession }: RunProtocolOptions): 
 function parseRow(body: unknown): TaskRow {
   const row = copyJson(body ?? null, "body", "drop");
   if (typeof row === "object" && row !== null && !Array.isArray(row)) return row;
-  throw new HoldfastError("invalid_task", "the body must be a JSON object: a row of a data set");
+  throw new HoldfastError("invalid_task", "the body must be a JSON object: one row of a data set");
 }
 
 function toRollout(row: TaskRow, session: string): Rollout {

@@ -4,7 +4,7 @@ import type { Reply } from "../../core/protocol.ts";
 import { createKeyedQueue } from "../../io/keyed-queue.ts";
 import { doInPieces, stringifySteps } from "../../io/pace.ts";
 
-/** Maximum number of requests in memory at once. Rows and replies are large, and the route needs no token. */
+/** Maximum number of requests in memory at the same time. Rows and replies are large, and the route needs no token. */
 const most = 16;
 
 /** Returns a function that replies with metrics for the rows in a body. */
@@ -12,7 +12,7 @@ export function createAggregateReply(aggregate: (rows: unknown) => Promise<objec
   let count = 0;
   const inTurn = createKeyedQueue();
 
-  /** The reply can be several times as large as the request. */
+  /** Builds the reply in small steps, because it can be several times as large as the request. */
   async function replyTo(body: unknown): Promise<Reply> {
     const metrics = await aggregate((Object(body) as { verify_responses?: unknown }).verify_responses);
     const headers = { "content-type": "application/json" };
@@ -21,7 +21,7 @@ export function createAggregateReply(aggregate: (rows: unknown) => Promise<objec
 
   return async (body) => {
     if (count >= most) {
-      throw new HoldfastError("too_busy", `the server is busy with ${most} requests for metrics; retry later`);
+      throw new HoldfastError("too_busy", `the server is already computing metrics for ${most} requests; retry later`);
     }
     count++;
     try {

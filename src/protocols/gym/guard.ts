@@ -5,9 +5,9 @@ import { ellipsis } from "../../core/ellipsis.ts";
 import { keptCookie, parseCookie } from "../http/cookie.ts";
 
 /**
- * Refuses a POST to `/v1` or `/run` that carries a gym session's cookie. This protocol's agents post any tool name that
- * their model makes up, even `v1/sessions/ID/rewind`, with that cookie. Clients of `/v1` and `/run` have no such
- * cookie, except a browser, which identifies itself with `sec-fetch-site`.
+ * Refuses a POST to `/v1`, `/run`, `/openenv` or `/ors` that carries a gym session's cookie. The gym protocol's agents
+ * post any tool name that their model makes up, even `v1/sessions/ID/rewind`, with that cookie. Other clients of these
+ * paths have no such cookie, except a browser, which identifies itself with `sec-fetch-site`.
  */
 export function gymGuard(tokens: Tokens): Protocol {
   return {
@@ -15,11 +15,11 @@ export function gymGuard(tokens: Tokens): Protocol {
     handle({ method, path, headers }) {
       if (method !== "POST" || headers["cookie"] === undefined || headers["sec-fetch-site"] !== undefined)
         return undefined;
-      const [, tool] = /^(?:\/ng-rollout\/[^/]+)?\/(v1(?:\/.*)?|run)$/s.exec(path) ?? [];
+      const [, tool] = /^(?:\/ng-rollout\/[^/]+)?\/((?:v1|openenv|ors)(?:\/.*)?|run)$/s.exec(path) ?? [];
       const cookie = tool === undefined ? undefined : findCookie(headers["cookie"], tokens);
       if (tool === undefined || cookie === undefined) return undefined;
       const reply = errorReply(new HoldfastError("unknown_tool", `there is no tool "${ellipsis(tool, 100)}"`));
-      // Agents keep only the last reply's cookies.
+      // Sets the cookie again, because agents keep only the last reply's cookies.
       reply.headers = { ...reply.headers, "set-cookie": keptCookie(cookie) };
       return Promise.resolve(reply);
     },

@@ -1,4 +1,4 @@
-// Paths and headers in gym requests.
+// Parses the paths and headers of requests in the gym protocol.
 import { invalidOption } from "../../core/errors.ts";
 
 export function withoutRollout(path: string): { rollout?: string; path: string } {
@@ -21,5 +21,5 @@ export function parseTool(path: string): string | undefined {
 export function parseEpisode(header: string | undefined): number | undefined {
   if (header === undefined) return undefined;
   if (/^\d{1,15}$/.test(header)) return Number(header);
-  throw invalidOption("the header holdfast-episode must be the number of an episode");
+  throw invalidOption("the header holdfast-episode must be an episode number");
 }

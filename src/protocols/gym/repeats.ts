@@ -8,27 +8,25 @@ export interface Sent {
   /** The tool's name or a lifecycle path. */
   what: string;
   input: unknown;
-  /**
-   * The id it is sent under. A tool that changes only state needs none, because its position in the log identifies it.
-   */
+  /** The call id. A call of a tool that changes only the state needs none: its position in the log identifies it. */
   call: string | undefined;
-  /** Set while it runs. */
+  /** The running call; undefined once it has ended. */
   running: Promise<Reply> | undefined;
-  /** The version of its event, once known. Includes a time if the event may not have been stored. */
+  /** The version of its event, once it is known. With a time, if it is not known whether the event was stored. */
   event: { version: number; at?: number } | undefined;
-  /** True if the client chose the id and can retry the call by itself. */
+  /** True if the client chose the id and can retry the call with that id. */
   isKeyed: boolean;
   /** True for a seed that opened the session, or may have. */
   opened: boolean;
-  /** When the loss of its answer was noticed. */
+  /** When the server noticed that the answer was lost. */
   lostAt: number | undefined;
   /** True after a different request arrived, so that this one can no longer be retried. */
   isOver: boolean;
-  /** The request that this one retries, until that request has been looked up. */
+  /** The request that this one retries, until the outcome of that request has been looked up. */
   repeats: Sent | undefined;
 }
 
-/** At most this many lost calls are remembered, with input up to this size, for this many milliseconds. */
+/** Limits on remembered lost calls: their number, the characters of an input, and the milliseconds in memory. */
 const mostLost = 1000;
 const mostCharacters = 16 * 1024;
 const longest = 5 * 60_000;
@@ -128,16 +126,13 @@ export function createRepeats(prefix: string) {
       found.lookups--;
       dropIfIdle(sent.session);
     },
-    /**
-     * Records a version answered by this process. Calls that ran concurrently with a lost one say nothing about its
-     * retry.
-     */
+    /** Records the version in an answer of this process, so that `isForeign` ignores its event. */
     answered({ session }: Sent, version: number): void {
       if (watched.size > 0) watched.get(session)?.answered.add(version);
     },
     /**
-     * Returns whether a different process added an event after the call's answer was lost. If so, the client continued
-     * there.
+     * Returns whether another process added an event after the call's answer was lost. If so, the client has continued
+     * on that process.
      */
     isForeign({ session, lostAt = 0 }: Sent, event: { version: number; at: number }): boolean {
       return event.at > lostAt && !watched.get(session)?.answered.has(event.version);
@@ -150,7 +145,7 @@ interface Watch {
   unanswered: Sent[];
   /** Number of retries being looked up. */
   lookups: number;
-  /** Versions answered by this process in the meantime. */
+  /** Versions in this process's answers since the first loss. */
   answered: Set<number>;
 }
 

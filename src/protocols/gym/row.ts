@@ -9,7 +9,7 @@ import { failureFields } from "../../rollout/row-fields.ts";
 
 export type Row = { [field: string]: Json };
 
-/** Copies a body's fields, because echoed values must be serializable JSON. */
+/** Copies a body's fields. Replies repeat them, so they must be serializable JSON. */
 export function parseRow(body: unknown): Row {
   const row = copyJson(body ?? {}, "body", "drop");
   if (isObject(row)) return row as Row;

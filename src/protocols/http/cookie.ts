@@ -1,4 +1,4 @@
-// The session cookie: how it is read, and its value, a signed token with the version in the client's last answer.
+// Reads and writes the session cookie: a signed token, and the version in the client's last answer.
 
 /**
  * Appends a version to a token, with a checksum. The version is not signed, because that would cost an HMAC for every
@@ -9,12 +9,10 @@ export function writeCookie(token: string, version: number | undefined): string 
   return version === undefined ? token : `${token}.${version}-${checksum(token, version)}`;
 }
 
-/** Returns the header that sets a cookie, given as name and value. */
+/** Returns the Set-Cookie header for a cookie, given as `name=value`. */
 export const keptCookie = (pair: string): string => `${pair}; Path=/; Max-Age=1209600; HttpOnly; SameSite=Lax`;
 
-/**
- * Splits a cookie. If the version is missing or damaged, the whole cookie is the token, and its signature is checked.
- */
+/** Splits a cookie into its token and version. If the version is missing or damaged, the whole cookie is the token. */
 export function parseCookie(value: string): { token: string; version?: number } {
   const dash = value.lastIndexOf("-");
   const dot = value.lastIndexOf(".", dash);
@@ -27,7 +25,7 @@ export function parseCookie(value: string): { token: string; version?: number } 
 }
 
 /**
- * FNV-1a, cut to 30 bits, over the version and the token's last characters. The token's signature covers the others.
+ * FNV-1a, cut to 30 bits, over the version and the token's last characters. The token's signature protects its rest.
  */
 function checksum(token: string, version: number): number {
   let hash = Math.imul(0x811c9dc5 ^ version, 0x01000193);

@@ -1,4 +1,4 @@
-// eventsReply(): returns a session's events in pages, or live as server-sent events, each once and in order.
+// eventsReply(): returns a session's events in order, in pages or live as server-sent events. No event is sent twice.
 import { setTimeout as delay } from "node:timers/promises";
 import { HoldfastError, isHoldfastError } from "../../core/errors.ts";
 import type { NumberedEvent } from "../../core/event.ts";
@@ -6,7 +6,7 @@ import { readText } from "./field-schema.ts";
 import type { Reply, Request } from "../../core/protocol.ts";
 import { checked, takeFirst, ok } from "./route.ts";
 
-/** The part of an engine that is needed here. Environments and agents both have it. */
+/** The methods of an engine that `eventsReply` uses. Engines of environments and of agents have them. */
 interface Engine {
   info(session: string): Promise<{ ended?: string; version: number }>;
   events(session: string, options: { after: number }): AsyncIterable<NumberedEvent>;
@@ -26,7 +26,7 @@ export const eventsQuery = {
     minimum: 1,
     maximum: 1000,
     default: 100,
-    description: "maximum events of a page; a page also ends at about 4 MiB",
+    description: "maximum number of events per page; a page is also limited to about 4 MiB",
   },
 } as const;
 
@@ -59,39 +59,45 @@ async function live(engine: Engine, session: string, from: number, request: Requ
   const after = last === undefined ? from : (checked(field, readText(field, last), "Last-Event-ID") as number);
   const { ended, version } = await engine.info(session);
   if (after > version) {
-    const message = `session ${session} has ${version} events, and none after ${after}: its store was restored or lost events; start again without Last-Event-ID`;
+    const message = `session ${session} has only ${version} events, so none come after event ${after}: the store was restored from a backup or lost events; reconnect without Last-Event-ID`;
     throw new HoldfastError("version_not_found", message, { detail: { version: after, newest: version } });
   }
   // 204 is the only reply that stops a browser from reconnecting.
   if (ended !== undefined && version <= after) return { status: 204 };
   const { signal } = request;
-  return streamReply(liveEvents(engine, { session, after, ended: ended !== undefined, signal }));
+  const events = followEvents(engine, session, { after, ended: ended !== undefined, signal });
+  async function* frames(): AsyncGenerator<string, void, undefined> {
+    for await (const event of events) yield `id: ${event.version}\n${sentEvent(event.type, event)}`;
+  }
+  return streamReply(frames());
 }
 
-interface LiveOptions {
-  session: string;
-  /** Send events after this version. */
+interface FollowOptions {
+  /** Yield events after this version. */
   after: number;
-  /** True if the session had already ended at the time of the request. */
-  ended: boolean;
+  /** True if the session has already ended. */
+  ended?: boolean;
   signal: AbortSignal;
 }
 
 /**
- * Polls the log, because any process may change the session. Ends when the session has ended and all its events were
- * sent, when the session is gone, or when the client disconnects.
+ * Yields events as they are committed. Polls the log, because any process may change the session. Ends when the session
+ * has ended and all its events were yielded, when the session is gone, or when the signal is aborted.
  */
-async function* liveEvents(engine: Engine, options: LiveOptions): AsyncGenerator<string, void, undefined> {
-  const { session, signal } = options;
-  let { after, ended } = options;
+export async function* followEvents(
+  engine: Pick<Engine, "events">,
+  session: string,
+  { signal, ...from }: FollowOptions,
+): AsyncGenerator<NumberedEvent, void, undefined> {
+  let { after, ended = false } = from;
   for (let wait = shortest; !signal.aborted; wait = Math.min(2 * wait, longest)) {
     try {
       for await (const event of engine.events(session, { after })) {
         if (signal.aborted) return;
-        yield `id: ${event.version}\n${sentEvent(event.type, event)}`;
+        yield event;
         after = event.version;
         wait = shortest;
-        // A verdict may follow the session's end.
+        // Does not stop at the session's end, because a verdict may follow it.
         ended ||= event.type === "session.closed";
       }
     } catch (thrown) {

@@ -9,7 +9,7 @@ export interface FieldSchema {
   readonly enum?: readonly string[];
   readonly minimum?: number;
   readonly maximum?: number;
-  /** Used in queries only, when the parameter is missing. */
+  /** The value for a missing parameter. Used in queries only. */
   readonly default?: number;
   readonly items?: FieldSchema;
   readonly properties?: { readonly [name: string]: FieldSchema };
@@ -45,7 +45,7 @@ export interface Problem {
   message: string;
 }
 
-/** Returns a value's first problem, and says what would be valid. */
+/** Returns the first problem in a value, with a message that describes a valid value. */
 export function problemIn(schema: FieldSchema, value: unknown, field: string): Problem | undefined {
   if (!fits(schema, value))
     return { field, message: `${field} must be ${inWords(schema)}, not ${describeValue(value)}` };
@@ -79,13 +79,13 @@ function problemInFields(schema: FieldSchema, value: object, whole: string): Pro
   }
   for (const [name, others] of Object.entries(dependentRequired)) {
     const missing = Object.hasOwn(value, name) ? others.find((other) => !Object.hasOwn(value, other)) : undefined;
-    if (missing) return { field: pathTo(whole, name), message: `${name} requires ${missing}; give both or neither` };
+    if (missing) return { field: pathTo(whole, name), message: `${name} requires ${missing}; send both or neither` };
   }
   const { minProperties = 0, maxProperties = Infinity } = schema;
   const count = Object.keys(value).length;
   if (count >= minProperties && count <= maxProperties) return undefined;
   const allowed = minProperties === maxProperties ? `${minProperties}` : `${minProperties} to ${maxProperties}`;
-  return { field: whole, message: `${whole} must have ${allowed} of ${listed(Object.keys(properties))}` };
+  return { field: whole, message: `${whole} must have ${allowed} of these fields: ${listed(Object.keys(properties))}` };
 }
 
 /** Names top-level fields without a prefix: "version", not "body.version". */
@@ -146,7 +146,7 @@ function describeValue(value: unknown): string {
 const quoted = (text: string): string => JSON.stringify(text.length > 40 ? `${text.slice(0, 40)}…` : text);
 const listed = (names: readonly string[]): string => names.join(", ");
 
-/** Parses a query by its schema and adds defaults. A value that cannot be parsed is left as text. */
+/** Parses a query by its schema and adds defaults. A value that cannot be parsed stays a string. */
 export function readQuery(schema: FieldSchema, query: URLSearchParams): { [name: string]: unknown } {
   const read: [string, unknown][] = Object.entries(schema.properties ?? {}).flatMap(([name, field]) =>
     field.default === undefined ? [] : [[name, field.default]],

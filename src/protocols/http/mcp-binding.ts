@@ -12,11 +12,11 @@ export interface Binding {
   isOwn: boolean;
   /** The tools that the client may use. Undefined for all. */
   tools: readonly string[] | undefined;
-  /** The cookie that binds the client, with its name. Gym agents keep only the last reply's cookies. */
+  /** The cookie that binds the client, as `name=value`. Replies repeat it, because gym agents drop older cookies. */
   cookie?: string;
 }
 
-/** Where and how an MCP client reaches a session, in NeMo Gym's and verifiers' terms. */
+/** How an MCP client connects to a session, with the field names that NeMo Gym and verifiers use. */
 export interface McpAddress {
   server_name: string;
   url_path: string;
@@ -24,16 +24,18 @@ export interface McpAddress {
   headers: { [name: string]: string };
   /** A path that contains the token, for clients that take only a URL. */
   bound_url_path: string;
+  /** The path at which a harness reaches the session's model, if the server has one. */
+  model_url_path?: string;
 }
 
 const header = "x-nemo-gym-session-token";
 
-// Session ids contain no dot, so these marks are unambiguous. The gym protocol accepts neither as a cookie, because a
-// client with such a token may call tools, but not seed or verify.
+// Session ids contain no dot, so these marks are unambiguous. The gym protocol ignores cookies with the first two,
+// because their holders may call tools, but not seed or verify.
 const boundMark = "mcp.";
 const ownMark = "own.";
 const newMark = "new.";
-/** The mark of a gym cookie whose seed allows only some tools: they follow the session. */
+/** The mark of a gym cookie whose seed allows only some tools. Their names follow the session id. */
 export const limitedMark = "gym.";
 
 /** Matches the paths of this protocol, relative to the mount. */
@@ -49,15 +51,15 @@ export function parseToolNames(given: readonly string[] | string | undefined): r
   const names = typeof given === "string" ? given.split(",").flatMap((name) => name.trim() || []) : given;
   const wrong = names?.find((name) => !/^[\w-]{1,64}$/.test(name));
   if (wrong === undefined) return names;
-  throw invalidOption(`${JSON.stringify(ellipsis(wrong, 100))} is not a valid name of a tool`);
+  throw invalidOption(`${JSON.stringify(ellipsis(wrong, 100))} is not a valid tool name`);
 }
 
 /** Returns the refusal of a tool that is not on a session's list. */
 export const refusalOf = (tool: string, tools: readonly string[]): string =>
   `the tool "${tool}" is not allowed in this session; the allowed tools are: ${tools.join(", ")}`;
 
-/** Issues and reads the tokens that bind MCP clients to one environment's sessions. */
-export function createBindings(environment: string, tokens: Tokens) {
+/** Issues and reads the tokens that bind MCP clients to one environment's sessions. `at`: the path of the server. */
+export function createBindings(environment: string, tokens: Tokens, { hasModel = false, at = "" } = {}) {
   const cookie = `holdfast_${environment.replaceAll("-", "_")}`;
 
   function parse(token: string): Binding | undefined {
@@ -73,6 +75,18 @@ export function createBindings(environment: string, tokens: Tokens) {
   }
 
   return {
+    /** Returns a signed session id, for clients that send it with each request. The session may not be opened yet. */
+    issueId: (session: string): string => tokens.issue(newMark + session),
+
+    /** Returns the session of a signed id. Undefined if the id is invalid, or if its holder may only call tools. */
+    readId(id: string): string | undefined {
+      const value = tokens.check(id);
+      if (value?.startsWith(newMark)) return value.slice(newMark.length);
+      return value?.includes(".") ? undefined : value;
+    },
+    /** Returns the session that a token names; undefined if the token is invalid. */
+    parse,
+
     /** Returns the token for an unbound client's new session. */
     issueOwn: (session: string): string => tokens.issue(ownMark + session),
 
@@ -82,23 +96,24 @@ export function createBindings(environment: string, tokens: Tokens) {
       const token = tokens.issue(boundMark + session + allowed);
       return {
         server_name: environment,
-        url_path: `/${environment}/mcp`,
+        url_path: `${at}/${environment}/mcp`,
         transport: "http",
         headers: { "X-NeMo-Gym-Session-Token": token },
-        bound_url_path: `/${environment}/s/${token}/mcp`,
+        bound_url_path: `${at}/${environment}/s/${token}/mcp`,
+        ...(hasModel && { model_url_path: `${at}/${environment}/m/${token}/v1` }),
       };
     },
 
     /**
      * Returns a request's session; undefined if it names none, or null if its token is invalid. `isOpening`: the
-     * request is an `initialize`, which ends the session from an earlier one.
+     * request is an `initialize`, so the session id from an earlier `initialize` is ignored.
      */
     find({ path, headers }: Request, isOpening: boolean): Binding | undefined | null {
       const token =
         pathPattern.exec(path)?.[1] ?? headers[header] ?? (isOpening ? undefined : headers["mcp-session-id"]);
       if (token !== undefined) return parse(token) ?? null;
-      // Clients send every cookie that a server ever set. So a token elsewhere takes precedence, and an invalid cookie
-      // is ignored.
+      // Clients send every cookie that a server ever set. So a token in the path or a header takes precedence, and an
+      // invalid cookie is ignored.
       for (const value of readCookies(headers["cookie"], cookie)) {
         const found = parse(parseCookie(value).token);
         if (found) return { ...found, cookie: `${cookie}=${value}` };

@@ -6,7 +6,7 @@ import { notAllowed, type Reply, type Request } from "../../core/protocol.ts";
 
 export interface Route {
   readonly method: "GET" | "POST" | "DELETE";
-  /** The only path parameter is `{id}`, which identifies a session or a rollout request. */
+  /** The only path parameter is `{id}`, which identifies a session, a rollout request or a split of the tasks. */
   readonly path: string;
   readonly query?: FieldSchema;
   readonly body?: FieldSchema;
@@ -44,7 +44,7 @@ export function createRouter<Routes extends { readonly [name: string]: Route }>(
   }
   return async (request) => {
     const { path, method } = request;
-    const [, kind, encoded = "", rest = ""] = /^\/v1\/(sessions|rollouts)\/([^/]+)(\/.*)?$/.exec(path) ?? [];
+    const [, kind, encoded = "", rest = ""] = /^\/v1\/(sessions|rollouts|tasks)\/([^/]+)(\/.*)?$/.exec(path) ?? [];
     const methods = table.get(encoded === "" ? path : `/v1/${kind}/{id}${rest}`);
     if (!methods) {
       if (path !== "/v1" && !path.startsWith("/v1/")) return undefined;
@@ -58,7 +58,7 @@ export function createRouter<Routes extends { readonly [name: string]: Route }>(
     const reply = await handler({ id, query, body, request });
     const { call } = body as { call?: string };
     if (kind === "rollouts") reply.about = { rollout: id };
-    else if (id !== "") reply.about = { session: id, ...(call !== undefined && { call }) };
+    else if (kind === "sessions") reply.about = { session: id, ...(call !== undefined && { call }) };
     return reply;
   };
 }

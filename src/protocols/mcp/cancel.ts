@@ -1,9 +1,9 @@
 // Running calls from clients that cancel with a notification, which names only a request id.
-import type { Id } from "./message.ts";
+import type { Id } from "../http/json-rpc.ts";
 
 /**
- * Finds this process's running calls by session and request id. Clients number their requests alike. So if two clients
- * of one session run a call with the same id, neither is cancelled.
+ * Finds this process's running calls by session and request id. Two clients of one session may use the same request id.
+ * In that case, neither call is cancelled.
  */
 export function createCancellation() {
   const running = new Map<string, Set<AbortController>>();

@@ -1,7 +1,7 @@
-// Distinguishes the two eras of MCP, and checks each era's requirements for a request.
+// MCP has two eras: older versions with `initialize`, and the stateless version. Tells them apart and checks requests.
 import { isObject } from "../../core/json.ts";
 import type { Request } from "../../core/protocol.ts";
-import { codes, invalidParams, type Fault, type Message, type Params } from "./message.ts";
+import { codes, invalidParams, type Fault, type Message, type Params } from "../http/json-rpc.ts";
 
 /** The stateless revision: every request names its version in `_meta`. */
 export const modernVersions = ["2026-07-28"];
@@ -56,7 +56,7 @@ const named = new Map([
 function headerFault(headers: Request["headers"], header: string, wanted: string): Fault | undefined {
   const given = headers[header]?.trim();
   if (given === wanted || (given !== undefined && decoded(given) === wanted)) return undefined;
-  const message = `the header ${header} must repeat ${JSON.stringify(wanted)} of the body`;
+  const message = `the header ${header} must equal the value in the body, ${JSON.stringify(wanted)}`;
   return { status: 400, code: codes.headerMismatch, message };
 }
 

@@ -1,5 +1,6 @@
 // Answers for long calls: a stream with progress notifications, so that clients and proxies keep waiting.
 import type { Reply } from "../../core/protocol.ts";
+import { within } from "../http/within.ts";
 
 /** Milliseconds until a call counts as long, and between two notifications. */
 export interface Pace {
@@ -8,24 +9,6 @@ export interface Pace {
 }
 
 export const defaultPace: Pace = { after: 2_000, every: 5_000 };
-
-/**
- * Waits for an answer, but only for a time. Returns undefined if the time ends first. Uses one promise, because a race
- * between two costs more.
- */
-function within<T>(answer: Promise<T>, milliseconds: number): Promise<T | undefined> {
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(resolve, milliseconds, undefined);
-    const settle = (value: T): void => {
-      clearTimeout(timer);
-      resolve(value);
-    };
-    answer.then(settle, (thrown: Error) => {
-      clearTimeout(timer);
-      reject(thrown);
-    });
-  });
-}
 
 /** Returns the reply itself or, if it takes long, a stream that ends with its body. */
 export async function withProgress(reply: Promise<Reply>, token: unknown, pace: Pace): Promise<Reply> {

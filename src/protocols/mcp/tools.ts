@@ -1,25 +1,8 @@
-// Tools as MCP shows them: the list, and a call's result.
-import type { AnyEnvironment } from "../../core/environment.ts";
+// Converts the answer of a call to an MCP result.
 import { isObject, type Json } from "../../core/json.ts";
-import { toJsonSchema } from "../../core/schema.ts";
 import type { Answer } from "../../core/sessions.ts";
 
-export interface ListedTool {
-  name: string;
-  description: string;
-  inputSchema: { [key: string]: Json };
-}
-
-/** Returns the tools of an environment in their order. */
-export function listTools({ definitions }: AnyEnvironment): ListedTool[] {
-  return [...definitions].map(([name, { description, input }]) => ({
-    name,
-    description,
-    inputSchema: { type: "object", ...toJsonSchema(input) },
-  }));
-}
-
-/** The result of a call. A type, so that it has an index signature. */
+/** The result of a call. It is a type, because an interface has no implicit index signature. */
 export type ToolResult = {
   content: { type: "text"; text: string }[];
   structuredContent?: Json;

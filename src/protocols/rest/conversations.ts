@@ -1,28 +1,28 @@
 // An agent's REST API: its own routes, its description, and runs, streamed on request.
-import { run, type RunOptions } from "../../agent/run.ts";
+import type { ClientResult } from "../../agent/client-tools.ts";
 import { ownTools, toolsetTools } from "../../agent/list-tools.ts";
-import type { Agent } from "../../core/agent.ts";
-import { HoldfastError, isHoldfastError } from "../../core/errors.ts";
+import { HoldfastError } from "../../core/errors.ts";
+import type { Labels } from "../../core/event.ts";
 import type { Item, ToolSchema } from "../../core/model.ts";
-import type { Protocol, Reply } from "../../core/protocol.ts";
-import type { Conversations } from "../../core/sessions.ts";
-import { sentEvent, streamReply, wantsStream } from "../http/events-reply.ts";
+import type { Protocol } from "../../core/protocol.ts";
+import { sentEvent, wantsStream } from "../http/events-reply.ts";
 import { createRouter, ok } from "../http/route.ts";
-import type { ListedTool } from "./openapi.ts";
-import { conversationRoutes } from "./routes.ts";
+import { collectRun, runAgent, streamRun, type RunFrames, type ServedAgent } from "../http/running.ts";
+import type { ListedTool, OtherRoute } from "./openapi.ts";
+import { conversationRoutes } from "./conversation-routes.ts";
 import { help, opened, sharedHandlers } from "./shared.ts";
 
-type Running = AsyncGenerator<{ type: string }, { session: string; invocation: string; outcome: string }, undefined>;
+export interface ConversationRestOptions extends ServedAgent {
+  /** Signs a token for a user. Default: none, and /v1/tokens is not served. */
+  issueToken?: ((user: string, expires?: number) => object) | undefined;
+  /** Routes of other protocols, for the OpenAPI document. Default: none. */
+  others?: readonly OtherRoute[] | undefined;
+}
 
-export type RunAgent = (options: RunOptions) => Running;
-
-export function conversationRouter(
-  sessions: Conversations,
-  agent: Agent,
-  runAgent: RunAgent = (options) => run(agent, options),
-): Protocol["handle"] {
+export function conversationRouter(served: ConversationRestOptions): Protocol["handle"] {
+  const { agent, sessions, issueToken, others } = served;
   const about = { name: agent.name, description: agent.description };
-  const described = { ...about, routes: conversationRoutes, schemas: {}, examples: {} };
+  const described = { ...about, routes: conversationRoutes, schemas: {}, examples: {}, others };
   return createRouter(
     conversationRoutes,
     {
@@ -34,18 +34,31 @@ export function conversationRouter(
           tools: [...ownTools(agent), ...(await toolsetTools(agent, signal))].map(listedTool),
           agents: agent.agents.map(({ name }) => name),
         }),
+      issueToken: ({ body: { user, expires }, request }) => {
+        if (request.user !== undefined) {
+          throw new HoldfastError(
+            "foreign_user",
+            "the token of a user cannot issue tokens; use the server's own token",
+          );
+        }
+        if (issueToken) return ok(issueToken(user, expires));
+        throw new HoldfastError("not_found", "a server without a token issues no tokens; start it with --token");
+      },
       openSession: async ({ body }) => opened(await sessions.open(body)),
       runAgent: async ({ id, body, request }) => {
         const { signal } = request;
         const stream = wantsStream(request);
         const { state_delta: stateDelta, call } = body;
         const message = body.message as string | Item[] | undefined;
-        const asked = { sessions, session: id, message, stateDelta, call, signal, stream };
-        // Refused immediately while a different run holds the session. A failed run is a normal reply that contains the
-        // reason.
-        const running = runAgent({ ...asked, busy: "refuse", throwOnFailure: false });
-        return stream ? streamed(running, signal) : whole(running);
+        const clientTools = body.client_tools as ToolSchema[] | undefined;
+        const results = body.results as ClientResult[] | undefined;
+        const asked = { sessions, session: id, message, clientTools, results, stateDelta, call, signal, stream };
+        // The run is refused immediately while another run holds the session.
+        const running = runAgent(served, { ...asked, busy: "refuse" });
+        return stream ? streamRun(running, signal, frames) : ok(await collectRun(running));
       },
+      labelSession: async ({ id, body: { labels } }) => ok(await sessions.label(id, labels as Labels)),
+      cancelTurn: async ({ id, body }) => ok({ cancelled: await sessions.cancel(id, body) }),
       forkSession: async ({ id, body }) => opened(await sessions.fork(id, body)),
       rewindSession: async ({ id, body: { version, invocation } }) =>
         ok(await sessions.rewind(id, version ?? { before: invocation as string })),
@@ -60,37 +73,8 @@ const listedTool = ({ name, description = "", parameters }: ToolSchema): ListedT
   input: parameters,
 });
 
-async function whole(running: Running): Promise<Reply> {
-  const events: unknown[] = [];
-  for (;;) {
-    const { done, value } = await running.next();
-    if (done) return ok({ ...value, events });
-    events.push(value);
-  }
-}
-
-/**
- * Streams a run. A refusal before the first event fails the request; later failures are sent as an event in the stream.
- */
-async function streamed(running: Running, signal: AbortSignal): Promise<Reply> {
-  const first = await running.next();
-  async function* told(): AsyncGenerator<string, void, undefined> {
-    try {
-      let next = first;
-      for (; !next.done; next = await running.next()) yield sentEvent(next.value.type, next.value);
-      yield sentEvent("done", next.value);
-    } catch (thrown) {
-      if (signal.aborted) return;
-      const known = isHoldfastError(thrown) ? thrown : undefined;
-      yield sentEvent(
-        "error",
-        known ?? new HoldfastError("internal", "internal server error; the server's log has the cause"),
-      );
-      if (!known) throw thrown;
-    } finally {
-      // If the reader disconnects, the run ends.
-      await running.return(undefined as never);
-    }
-  }
-  return streamReply(told());
-}
+const frames: RunFrames = {
+  event: (event) => sentEvent(event.type, event),
+  done: (ended) => sentEvent("done", ended),
+  error: (error) => sentEvent("error", error),
+};

@@ -7,9 +7,10 @@ import { toJsonSchema } from "../../core/schema.ts";
 import type { Episodes } from "../../core/sessions.ts";
 import type { SessionPlayer } from "../../rollout/play/continue-session.ts";
 import type { RolloutRequests } from "../../rollout/requests.ts";
-import { checked, createRouter, ok } from "../http/route.ts";
+import { createTaskFiles, type TaskFiles } from "../../rollout/task-files.ts";
+import { checked, createRouter, ok, takeFirst } from "../http/route.ts";
 import { parseToolNames, type Bindings } from "../http/mcp-binding.ts";
-import { bareNames } from "../http/bare-names.ts";
+import { bareNames } from "../../core/bare-names.ts";
 import type { Described, JsonObject } from "./openapi.ts";
 import { rolloutHandlers, rolloutRoutes } from "./rollout-routes.ts";
 import { episodeRoutes, type Route } from "./routes.ts";
@@ -21,9 +22,11 @@ interface Served {
   sessionPlayer?: SessionPlayer | undefined;
   requests?: RolloutRequests | undefined;
   bindings?: Bindings | undefined;
+  tasks?: TaskFiles | undefined;
 }
 
-export function episodeRouter({ sessions, sessionPlayer, requests, bindings }: Served): Protocol["handle"] {
+export function episodeRouter(served: Served): Protocol["handle"] {
+  const { sessions, sessionPlayer, requests, bindings, tasks = createTaskFiles(undefined) } = served;
   const models = sessionPlayer?.models ?? [];
   const { environment } = sessions;
   const rollouts = requests && createRouter(rolloutRoutes, rolloutHandlers(requests), help);
@@ -32,27 +35,32 @@ export function episodeRouter({ sessions, sessionPlayer, requests, bindings }: S
     {
       ...sharedHandlers(sessions, () => describeApi(environment, models, requests !== undefined)),
       environment: () => ok(describeEnvironment(environment)),
+      listSplits: async () => ok({ splits: await tasks.splits() }),
+      listTasks: async ({ id: split, query: { start, limit } }) => {
+        const count = await tasks.count(split);
+        const { items, more } = await takeFirst(tasks.rows(split, start), limit);
+        return ok({ split, count, tasks: items, next: more ? start + items.length : null });
+      },
       openSession: async ({ body: { random: randomSeed, tools, ...options } }) => {
         const allowed = parseToolNames(tools as string[] | undefined);
         const info = await sessions.open({ ...options, randomSeed });
         return opened(bindings ? { ...info, mcp: bindings.address(info.session, allowed) } : info);
       },
       callTool: async ({ id, body: { tool, input, call, episode }, request: { signal } }) => {
-        // Clients may pass the answer on to a model, so only the event contains the author's error.
+        // Clients may show the answer to a model, so it does not contain the author's error. Only the event does.
         const { thrown: _, ...answer } = await sessions.call(id, tool, input, { call, episode, signal });
         return ok(answer);
       },
       seedSession: async ({ id, body: { task, random: randomSeed, ...options } }) =>
         ok(await sessions.seed(id, task, { ...options, randomSeed })),
       verifySession: async ({ id, body, request: { signal } }) => {
-        const response = bareNames(body.response, environment.name);
+        const response = bareNames(body.response, environment);
         return ok(await sessions.verify(id, { ...body, response, signal }));
       },
       sessionRewards: async ({ id, request: { signal } }) =>
         ok({ session: id, rewards: await sessions.rewards(id, { signal }) }),
       playSession: async ({ id, body: { model, input, max_steps: maxSteps }, request: { signal } }) => {
-        if (!sessionPlayer)
-          throw new HoldfastError("not_found", "the server has no model to play with; start it with --model");
+        if (!sessionPlayer) throw new HoldfastError("not_found", "the server has no model; start it with --model");
         checked({ enum: models }, model, "model");
         const asked = input as string | unknown[] | undefined;
         return ok(await sessionPlayer.play(id, { model, input: asked, maxSteps, signal }));

@@ -14,28 +14,59 @@ export interface ListedTool {
   input: JsonObject;
 }
 
-/** What a document describes: an environment or an agent. */
+/** A route that another protocol serves under the same prefix. The page at `url` describes it. */
+export type OtherRoute = readonly [id: string, method: string, path: string, summary: string, url: string];
+
+const openai = "https://platform.openai.com/docs/api-reference";
+const a2a = "https://a2a-protocol.org/latest/specification/";
+
+/** The routes of an agent that OpenAI's and A2A's clients use. */
+export const agentRoutes: readonly OtherRoute[] = [
+  ["createResponse", "post", "/v1/responses", "OpenAI: run the agent", `${openai}/responses/create`],
+  ["getResponse", "get", "/v1/responses/{id}", "OpenAI: get a response", `${openai}/responses/get`],
+  ["deleteResponse", "delete", "/v1/responses/{id}", "OpenAI: delete a response", `${openai}/responses/delete`],
+  ["cancelResponse", "post", "/v1/responses/{id}/cancel", "OpenAI: cancel a run", `${openai}/responses/cancel`],
+  ["listInput", "get", "/v1/responses/{id}/input_items", "OpenAI: get the input", `${openai}/responses/input-items`],
+  ["createChatCompletion", "post", "/v1/chat/completions", "OpenAI: run the agent", `${openai}/chat/create`],
+  ["listModels", "get", "/v1/models", "OpenAI: get the agent as a model", `${openai}/models/list`],
+  ["getModel", "get", "/v1/models/{id}", "OpenAI: get the agent as a model", `${openai}/models/retrieve`],
+  ["sendA2a", "post", "/v1/a2a", "A2A: call a method over JSON-RPC", a2a],
+  ["getAgentCard", "get", "/.well-known/agent-card.json", "A2A: get the agent's card", a2a],
+];
+
 export interface Described {
   name: string;
   description: string;
   routes: { readonly [id: string]: Route };
   tools: readonly ListedTool[];
-  /** Schemas besides the reply schemas. */
+  /** Schemas in addition to the reply schemas. */
   schemas: { readonly [name: string]: JsonObject };
   /** Example values of fields, by name. */
   examples: JsonObject;
+  others?: readonly OtherRoute[] | undefined;
 }
 
-export function buildOpenApi({ name, description, routes, tools, schemas, examples }: Described): JsonObject {
+export function buildOpenApi(described: Described): JsonObject {
+  const { name, description, routes, tools, schemas, examples, others = [] } = described;
   const paths: { [path: string]: JsonObject } = {};
   for (const [id, route] of Object.entries(routes)) {
     (paths[route.path] ??= {})[route.method.toLowerCase()] = buildOperation(id, route, examples);
+  }
+  for (const [id, method, path, summary, url] of others) {
+    (paths[path] ??= {})[method] = {
+      operationId: id,
+      summary,
+      externalDocs: { url },
+      ...(path.includes("{id}") && { parameters: [parameter("path", "id", { type: "string" }, true)] }),
+      ...(method === "post" && { requestBody: buildRequestBody({ type: "object" }, {}, {}) }),
+      responses: { default: { description: `See ${url}` } },
+    };
   }
   const at = (schema: string): string => `#/components/schemas/${schema}`;
   return {
     openapi: "3.1.0",
     info: { title: name, description, version: "1" },
-    // Relative to the document's own URL, which may have a prefix.
+    // The server URL is relative to the document's own URL, which may have a prefix.
     servers: [{ url: "." }],
     // A server bound to loopback needs no token.
     security: [{}, { bearer: [] }],
@@ -62,10 +93,16 @@ function buildOperation(operationId: string, route: Route, examples: JsonObject)
     ...(path.includes("{id}") ? [parameter("path", "id", { type: "string", description: aboutId(path) }, true)] : []),
     ...Object.entries(query?.properties ?? {}).map(([name, schema]) => parameter("query", name, schema)),
     ...(idempotent
-      ? [parameter("header", "Idempotency-Key", { type: "string", description: "stands for `call`" })]
+      ? [parameter("header", "Idempotency-Key", { type: "string", description: "the same as `call` in the body" })]
       : []),
     ...(resumable
-      ? [parameter("header", "Last-Event-ID", { type: "integer", minimum: 0, description: "stands for `after`" })]
+      ? [
+          parameter("header", "Last-Event-ID", {
+            type: "integer",
+            minimum: 0,
+            description: "the same as the query parameter `after`",
+          }),
+        ]
       : []),
   ];
   return {
@@ -78,7 +115,8 @@ function buildOperation(operationId: string, route: Route, examples: JsonObject)
   };
 }
 
-const aboutId = (path: string): string => (path.startsWith("/v1/rollouts") ? "the request" : "the session");
+const aboutId = (path: string): string =>
+  path.startsWith("/v1/rollouts") ? "the request" : path.startsWith("/v1/tasks") ? "the split" : "the session";
 
 function parameter(where: string, name: string, { description = "", ...schema }: FieldSchema, required = false): Json {
   const head = { name, in: where, required, description };
@@ -131,7 +169,8 @@ function buildResponses({ status = 200, reply, stream, resumable, query, body, p
       .map((code) => `\`${code}\`: ${errorTable[code].meaning}`);
     responses[each] = { description: lines.join("\n\n"), content: { "application/json": { schema: schema("Error") } } };
   }
-  const others = "Any request can fail so: no token, too large, too many, a store that fails.";
+  const others =
+    "Any request can fail with: a missing token, a body that is too large, too many requests, or a store failure.";
   responses["default"] = { description: others, content: { "application/json": { schema: schema("Error") } } };
   return responses;
 }

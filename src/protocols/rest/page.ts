@@ -38,7 +38,7 @@ td { border-top: 1px solid var(--line); padding: .25rem .5rem .25rem 0; vertical
 td:first-child { width: 6rem; }
 `;
 
-// Text of the document is inserted as text, never as HTML: environment authors write the descriptions.
+// Descriptions are written by environment authors, so they are inserted as text, never as HTML.
 const script = `
 // The viewer remembers the theme under this name.
 try {

@@ -11,7 +11,7 @@ const anyObject = { type: "object" } as const;
 const nullable = <const S extends "string" | "integer">(type: S, description: string) =>
   ({ type: [type, "null"], description }) as const;
 
-/** A name that ends with "?" is optional. */
+/** Builds the schema of an object. A field whose name ends with "?" is optional. */
 function shape(fields: { [name: string]: FieldSchema }): FieldSchema {
   const properties = Object.entries(fields).map(([name, schema]) => [name.replace("?", ""), schema]);
   const required = Object.keys(fields).filter((name) => !name.endsWith("?"));
@@ -21,13 +21,19 @@ function shape(fields: { [name: string]: FieldSchema }): FieldSchema {
 const listed = {
   session: text,
   environment: text,
-  version: { ...count, description: "the number of events in its log" },
+  version: { ...count, description: "the number of events in the session's log" },
   opened: time,
-  touched: { ...time, description: "when its newest event happened, in milliseconds since 1970" },
+  touched: { ...time, description: "the time of the newest event, in milliseconds since 1970" },
   "parent?": shape({ session: text, version: count }),
-  "ended?": { type: "string", enum: ["closed", "idle", "age", "capacity"], description: "why it ended, if it has" },
+  "ended?": {
+    type: "string",
+    enum: ["closed", "idle", "age", "capacity"],
+    description: "why the session ended; missing while it is open",
+  },
 } as const;
 
+const labels = { ...anyObject, description: "labels; the label `title` is a conversation's title" } as const;
+const user = { ...text, description: "the user of a conversation" } as const;
 const schema = { ...anyObject, description: "a JSON Schema" } as const;
 const event = shape({
   version: { type: "integer", minimum: 1 },
@@ -35,7 +41,7 @@ const event = shape({
   at: time,
 });
 const error = shape({
-  error: shape({ code: text, message: text, "detail?": { description: "more about it, for programs" } }),
+  error: shape({ code: text, message: text, "detail?": { description: "details for programs" } }),
 });
 const tool = shape({
   name: text,
@@ -47,12 +53,19 @@ const tool = shape({
 const agentTool = shape({ name: text, description: text, input: schema });
 
 export const replies = {
+  Splits: shape({ splits: { type: "array", items: shape({ name: text, count }) } }),
+  TaskPage: shape({
+    split: text,
+    count: { ...count, description: "the number of tasks in the split" },
+    tasks: { type: "array", items: anyObject },
+    next: nullable("integer", "the value of `start` for the next page; null on the last page"),
+  }),
   Agent: shape({
     name: text,
     description: text,
-    model: nullable("string", "null for agents that run others"),
+    model: nullable("string", "null for an agent that only runs other agents"),
     tools: { type: "array", items: agentTool },
-    agents: { type: "array", items: text, description: "the agents that it can hand over to, or runs" },
+    agents: { type: "array", items: text, description: "the agents that this one can transfer to, or runs" },
   }),
   Environment: shape({
     name: text,
@@ -62,62 +75,76 @@ export const replies = {
     state: schema,
     unseeded: { type: "string", enum: ["guard", "defaults", "reject"] },
     reseed: { type: "string", enum: ["guard", "replace", "reject"] },
-    bestReward: { type: "number", description: "the reward of the best known play" },
+    bestReward: { type: "number", description: "the best known reward" },
   }),
   Session: shape({
     ...listed,
-    episode: { ...count, description: "0 if it was never seeded" },
+    episode: { ...count, description: "the episode number; 0 if the session was never seeded" },
     task: any,
-    labels: anyObject,
-    "user?": { ...text, description: "of a conversation: whose it is" },
-    "turn?": shape({ invocation: text, agent: text, "call?": text }),
+    labels,
+    "user?": user,
+    "turn?": shape({ invocation: text, agent: text, "call?": text, "waiting?": { type: "array", items: text } }),
     "mcp?": {
       ...anyObject,
-      description: "how an MCP client reaches it: `url_path` with `headers`, or `bound_url_path`",
+      description: "how an MCP client connects to the session: `url_path` with `headers`, or `bound_url_path`",
     },
   }),
   SessionPage: shape({
-    sessions: { type: "array", items: shape(listed) },
-    next: nullable("string", "the `after` of the next page"),
-    more: { ...flag, description: "whether the page was cut at its limit" },
+    sessions: {
+      type: "array",
+      items: shape({ ...listed, "labels?": labels, "user?": user }),
+      description: "the sessions; `labels` are present in lists of conversations and in lists by label",
+    },
+    next: nullable("string", "the value of `after` for the next page; null if there is none"),
+    more: { ...flag, description: "whether there are more sessions than the page limit" },
+  }),
+  UserToken: shape({
+    token: { ...text, description: "send it as `Authorization: Bearer TOKEN`" },
+    user: text,
+    expires: time,
   }),
   Closed: shape({ closed: flag }),
-  Expired: shape({ ended: { ...count, description: "how many sessions were ended" } }),
+  Expired: shape({ ended: { ...count, description: "the number of sessions that were ended" } }),
   RunResult: shape({
     session: text,
     invocation: { ...text, description: "the id of the turn in the log" },
-    outcome: { ...text, description: "answered, failed, abandoned, or the limit that it reached" },
-    repeated: { ...flag, description: "the call id was seen before: these are the recorded events" },
-    "error?": { ...shape({ code: text, message: text }), description: "why it failed" },
+    outcome: {
+      ...text,
+      description: "answered, waiting, failed, abandoned, or the name of the limit that the turn reached",
+    },
+    "calls?": { type: "array", items: anyObject, description: "calls of the client's tools that the turn waits for" },
+    repeated: { ...flag, description: "true if the call id was used before; the events are the recorded ones" },
+    "error?": { ...shape({ code: text, message: text }), description: "why the turn failed" },
+    text: { ...text, description: "the agent's last text" },
     events: { type: "array", items: event },
   }),
   State: shape({ session: text, version: count, state: any }),
   EventPage: shape({
     events: { type: "array", items: event },
-    next: nullable("integer", "the `after` of the next page"),
+    next: nullable("integer", "the value of `after` for the next page; null on the last page"),
   }),
   Event: event,
   Answer: shape({
     ok: {
       ...flag,
-      description: "true: `output` is what the tool gave. false: `error` is what the model should read",
+      description: "true: `output` is the tool's output. false: `error` is for the model to read",
     },
     "output?": any,
     "error?": error.properties?.["error"] as FieldSchema,
     session: text,
     version: { ...count, description: "the version after the call" },
-    repeated: { ...flag, description: "the call id was seen before, and this was answered then" },
-    unseeded: { ...flag, description: "the session was never seeded" },
+    repeated: { ...flag, description: "true if the call id was used before; this is the recorded answer" },
+    unseeded: { ...flag, description: "true if the session was never seeded" },
   }),
   Seeded: shape({ session: text, version: count, episode: count, repeated: flag }),
   Verification: shape({
     reward: { type: "number" },
-    verdict: { ...shape({ reward: { type: "number" } }), description: "the result of verify, with its own fields" },
+    verdict: { ...shape({ reward: { type: "number" } }), description: "everything that verify returned" },
     session: text,
     version: count,
     episode: count,
-    reseeds: { ...count, description: "how often the session was seeded again" },
-    verdicts: { ...count, description: "how many verdicts there are of this episode, with this one" },
+    reseeds: { ...count, description: "how many times the session was seeded again" },
+    verdicts: { ...count, description: "the number of verdicts on this episode, including this one" },
   }),
   Rewards: shape({
     session: text,
@@ -125,21 +152,25 @@ export const replies = {
       type: "array",
       items: shape({
         version: count,
-        reward: { type: ["number", "null"], description: "null if verify failed there" },
-        "error?": { ...text, description: "why it failed" },
+        reward: { type: ["number", "null"], description: "null if verify failed at this version" },
+        "error?": { ...text, description: "why verify failed" },
       }),
     },
   }),
   PlayResult: shape({
     session: text,
-    version: { ...count, description: "the version after its last call" },
+    version: { ...count, description: "the version after the last call" },
     outcome: {
       type: "string",
       enum: ["answered", "steps", "empty", "failed"],
-      description: "`steps`, `empty`: the limit that it reached. `failed`: see `error`",
+      description: "`steps` and `empty` are limits that the model reached. For `failed`, see `error`",
     },
-    steps: { ...count, description: "answers of the model" },
-    items: { type: "array", items: anyObject, description: "what the model said and was told" },
+    steps: { ...count, description: "the number of model answers" },
+    items: {
+      type: "array",
+      items: anyObject,
+      description: "the conversation: model answers, tool calls and their outputs",
+    },
     "error?": shape({ code: text, message: text }),
   }),
   Replayed: shape({
@@ -158,15 +189,18 @@ export const replies = {
         request: text,
         state: { type: "string", enum: ["running", "ended"] },
         opened: time,
-        done: { ...count, description: "rollouts that have ended" },
-        failed: { ...count, description: "those of them that failed" },
+        done: { ...count, description: "the number of rollouts that have ended" },
+        failed: { ...count, description: "the number of rollouts that failed" },
       }),
     },
-    next: nullable("string", "the `after` of the next page"),
+    next: nullable("string", "the value of `after` for the next page; null on the last page"),
   }),
   Cancelled: shape({
-    cancelled: { ...flag, description: "false if it had ended before" },
-    "deleted?": { ...flag, description: "true if it had ended before, and was deleted with its rows" },
+    cancelled: { ...flag, description: "false if the request had already ended" },
+    "deleted?": {
+      ...flag,
+      description: "true if the request had already ended; it was deleted together with its rows",
+    },
   }),
   Document: anyObject,
   Error: error,

@@ -13,73 +13,78 @@ const after = { ...whole(0, "return the lines after this index"), default: 0 } a
 const model = {
   ...object(
     {
-      url: text("the address of its API, as in http://127.0.0.1:8000/v1; not needed for `scripted` and `random`"),
-      name: text("its name at the server"),
-      api: { type: "string", enum: ["chat", "openai", "anthropic"], description: "the API of the server" },
-      temperature: number(0, "the temperature of every answer"),
-      topP: number(0, "nucleus sampling of every answer"),
-      maxTokens: whole(1, "maximum number of tokens of an answer"),
-      request: { type: "object", description: "further fields of each request to the model" },
+      url: text(
+        "the base URL of the model's API, as in http://127.0.0.1:8000/v1; not needed for `scripted` and `random`",
+      ),
+      name: text("the model's name on that server"),
+      api: { type: "string", enum: ["chat", "openai", "anthropic"], description: "the API that the server implements" },
+      temperature: number(0, "the sampling temperature"),
+      topP: number(0, "top-p (nucleus sampling)"),
+      maxTokens: whole(1, "maximum number of tokens per answer"),
+      request: { type: "object", description: "extra fields for each model request" },
     },
     ["name"],
   ),
-  description: "the model that plays",
+  description: "the model to run",
 } as const;
 const limits = {
   ...object({
-    steps: whole(1, "answers of the model"),
-    tokens: whole(1, "tokens of all requests and answers"),
-    seconds: number(0, "seconds"),
+    steps: whole(1, "maximum number of model answers"),
+    tokens: whole(1, "maximum number of tokens in all requests and answers"),
+    seconds: number(0, "maximum number of seconds"),
   }),
-  description: "limits of an episode; one that reaches a limit is still verified",
+  description: "limits per episode; an episode that reaches a limit is still verified",
 } as const;
 const branch = {
   type: "array",
-  items: object({ ways: whole(2, "continuations"), step: whole(1, "the tool step") }, ["ways", "step"]),
-  description: "fork every episode that reaches a tool step",
+  items: object(
+    { ways: whole(2, "the number of continuations"), step: whole(1, "the tool step after which the episode forks") },
+    ["ways", "step"],
+  ),
+  description: "the points where episodes fork into several continuations",
 } as const;
 
 const request = "/v1/rollouts/{id}";
 const lines =
-  "JSON lines: `begun`, then each `row` (or `group`) as it ends, then `end`; each has an `index`. `waiting` every 5 seconds of silence";
+  "JSON lines, each with an `index`: `begun`, then a `row` (or `group`) for each finished rollout, then `end`. After 5 seconds without a line, `waiting` is sent";
 
 export const rolloutRoutes = {
   startRollouts: {
     method: "POST",
     path: "/v1/rollouts",
-    summary: "Play rollouts, and stream their rows",
+    summary: "Run rollouts, and stream their rows",
     description:
-      "The rows are those of `holdfast collect`. A client that disconnects cancels nothing: the same body sent again, or " +
-      "`GET /v1/rollouts/{id}`, continues the stream. An id that was used with another body is refused.",
+      "The rows have the format of `holdfast collect`. If the client disconnects, the rollouts keep running. Send the same body again, or use " +
+      "`GET /v1/rollouts/{id}`, to continue the stream. An id that was used with a different body is refused.",
     query: object({ after }),
     body: object(
       {
-        request: text("the id of the request, chosen by the client; by default a new one"),
+        request: text("the request id, chosen by the client (default: a new id)"),
         tasks: {
           type: "array",
           items: { type: "object" },
-          description: "the tasks; by default those of the environment",
+          description: "the tasks (default: the environment's tasks file)",
         },
-        split: text("the tasks file beside the environment: `train` is tasks_train.jsonl"),
-        offset: whole(0, "skip this many tasks of the file"),
-        limit: whole(1, "play only this many tasks of the file"),
-        repeats: { ...whole(1, "rollouts of each task"), maximum: 100_000 },
+        split: text("which tasks file next to the environment to use: `train` means tasks_train.jsonl"),
+        offset: whole(0, "skip this many tasks in the file"),
+        limit: whole(1, "run only this many tasks from the file"),
+        repeats: { ...whole(1, "number of rollouts per task"), maximum: 100_000 },
         branch,
         model,
         limits,
-        timeout: number(0, "seconds after which an episode fails"),
-        concurrency: { ...whole(1, "episodes of this request at once"), maximum: 100_000 },
-        attempts: { ...whole(1, "maximum number of attempts at a failing rollout"), maximum: 100 },
+        timeout: number(0, "time limit per episode, in seconds"),
+        concurrency: { ...whole(1, "number of concurrent episodes for this request"), maximum: 100_000 },
+        attempts: { ...whole(1, "maximum number of attempts per rollout"), maximum: 100 },
         seed: whole(0, "random seed of the environment"),
         randomSeed: {
           type: "string",
           enum: ["per-task", "per-rollout"],
-          description: "what shares the environment's random numbers: all repeats of a task, or nothing",
+          description: "which rollouts share the environment's random numbers: all repeats of a task, or none",
         },
-        system: text("system prompt, in place of the `instructions` of the tasks"),
-        labels: { type: "object", description: "labels of every row, such as the version of the policy" },
-        groups: { type: "boolean", description: "return the rows of a task together" },
-        stepRewards: { type: "boolean", description: "add the reward at every version of the episode" },
+        system: text("system prompt; replaces the `instructions` of the tasks"),
+        labels: { type: "object", description: "labels for every row, such as the policy version" },
+        groups: { type: "boolean", description: "return all rows of a task together, as one group" },
+        stepRewards: { type: "boolean", description: "add the reward at every version of each episode" },
       },
       ["model"],
     ),
@@ -91,8 +96,8 @@ export const rolloutRoutes = {
   readRollouts: {
     method: "GET",
     path: request,
-    summary: "Continue the stream of a request",
-    description: "A request whose server died is continued.",
+    summary: "Continue a request's stream",
+    description: "If the server died, the request continues where it stopped.",
     query: object({ after }),
     reply: "lines",
     stream: lines,
@@ -101,9 +106,9 @@ export const rolloutRoutes = {
   listRollouts: {
     method: "GET",
     path: "/v1/rollouts",
-    summary: "List requests, in the order in which they began",
+    summary: "List requests, oldest first",
     query: object({
-      after: text("only requests that began after this one"),
+      after: text("only requests that started after this one"),
       limit: { ...whole(1, "maximum number of items"), maximum: 1000, default: 100 },
     }),
     reply: "RequestPage",
@@ -112,8 +117,8 @@ export const rolloutRoutes = {
   cancelRollouts: {
     method: "DELETE",
     path: request,
-    summary: "Cancel a request, or delete an ended one",
-    description: "Running episodes are stopped, and the stream ends. Rows that have ended stay readable.",
+    summary: "Cancel a running request, or delete one that has ended",
+    description: "Running episodes stop, and the stream ends. The rows of finished rollouts stay readable.",
     query: object({
       delete: { type: "boolean", description: "delete the request and its rows, if it has ended" },
     }),

@@ -1,5 +1,5 @@
-// The REST API's routes as data: routes for every session, for episodes, and for conversations. The same schemas check
-// requests and describe them in the OpenAPI document.
+// The REST API's routes as data: routes for every session, and for episodes. The same schemas check requests and
+// describe them in the OpenAPI document.
 import type { ErrorCode } from "../../core/errors.ts";
 import type { Json } from "../../core/json.ts";
 import { eventsQuery } from "../http/events-reply.ts";
@@ -18,7 +18,7 @@ export interface Route extends Checked {
   readonly resumable?: true;
   /** A body to try, if the required fields are not enough. */
   readonly example?: { readonly [field: string]: Json };
-  /** Errors specific to this route; an invalid request or a failing store can happen anywhere. */
+  /** Errors specific to this route; an invalid request or a failing store can happen on any route. */
   readonly errors?: readonly ErrorCode[];
 }
 
@@ -32,42 +32,41 @@ const limit = {
   default: 100,
   description: "maximum number of items",
 } as const;
-const task = { description: "the task of the episode; must fit the environment's schema" } as const;
-const random = { type: "number", description: "the seed of the episode's random numbers" } as const;
-const labels = { type: "object", description: "labels to find the session by" } as const;
+const task = { description: "the task for the episode; it must match the environment's task schema" } as const;
+const random = { type: "number", description: "the random seed for the episode" } as const;
+export const labels = { type: "object", description: "labels, which can be used to find the session" } as const;
 const call = {
   type: "string",
-  description: "the id of the call: a repeat gives the recorded answer and changes nothing. Or as Idempotency-Key",
+  description:
+    "a call id: a retry with the same id returns the recorded answer and changes nothing. The header Idempotency-Key has the same effect",
 } as const;
 
-const session = "/v1/sessions/{id}";
-/** Errors when changing an open session, for calls with an id, for runs, and for verdicts. */
-const changing = ["session_not_found", "session_closed", "version_conflict"] as const;
-const once = ["call_conflict", "call_undone"] as const;
-const running = ["session_busy", "turn_lost", "run_cancelled"] as const;
+export const session = "/v1/sessions/{id}";
+/** Error codes for changes of an open session (`changing`), calls with an id (`once`) and verdicts (`judging`). */
+export const changing = ["session_not_found", "session_closed", "version_conflict"] as const;
+export const once = ["call_conflict", "call_undone"] as const;
 const judging = ["session_not_found", "call_cancelled", "verify_failed"] as const;
 /** The body of a route without input. */
 const nothing = object({});
 
-const forkVersion = version("the version to start from; by default the newest");
-const rewindVersion = version("the version to go back to");
+export const forkVersion = version("the version to start from (default: the newest)");
+export const rewindVersion = version("the version to return to");
 
-/** The operations on every session. */
 export const sharedRoutes = {
   listSessions: {
     method: "GET",
     path: "/v1/sessions",
-    summary: "List sessions, in the order of opening",
+    summary: "List sessions, oldest first",
     description:
-      "`next` is the `after` of the next page; null on the last page. With `idle_before` the longest idle come first, " +
+      "`next` is the value of `after` for the next page; null on the last page. With `idle_before`, the sessions idle longest come first, " +
       "and there is one page only.",
     query: object({
       open: { type: "boolean", description: "true: only open sessions; false: only ended ones" },
       user: { type: "string", description: "only sessions of this user" },
       labels: { type: "object", description: "only sessions that have all of these labels" },
-      opened_before: time("only sessions opened earlier"),
-      idle_before: time("only sessions whose newest event is older"),
-      after: { type: "string", description: "the session to continue after; not with idle_before" },
+      opened_before: time("only sessions opened before this time"),
+      idle_before: time("only sessions whose newest event is older than this time"),
+      after: { type: "string", description: "list the sessions after this one; cannot be combined with idle_before" },
       limit,
     }),
     reply: "SessionPage",
@@ -76,7 +75,7 @@ export const sharedRoutes = {
   getSession: {
     method: "GET",
     path: session,
-    summary: "A session without its state",
+    summary: "Get a session, without its state",
     reply: "Session",
     errors: ["session_not_found"],
   },
@@ -84,25 +83,26 @@ export const sharedRoutes = {
     method: "DELETE",
     path: session,
     summary: "Close a session",
-    description: "Closing twice is fine: `closed` is false if the session had ended before, or is unknown.",
+    description: "Closing twice is allowed: `closed` is false if the session had already ended, or does not exist.",
     reply: "Closed",
     errors: ["version_conflict", "session_busy"],
   },
   getState: {
     method: "GET",
     path: `${session}/state`,
-    summary: "The state, now or at a version",
-    query: object({ version: version("the version to look at; by default the newest") }),
+    summary: "Get the state, now or at a version",
+    query: object({ version: version("the version to read (default: the newest)") }),
     reply: "State",
     errors: ["session_not_found", "version_not_found"],
   },
   listEvents: {
     method: "GET",
     path: `${session}/events`,
-    summary: "The events of the log, in pages or live",
+    summary: "Get the events in the log, in pages or as a live stream",
     description:
       "With `Accept: text/event-stream` each event is sent as it happens, once and in order, until the session has " +
-      "ended; `Last-Event-ID` continues after that version. 204 if the session has ended and all events were sent.",
+      "ended. `Last-Event-ID` continues after that version. The status is 204 if the session has ended and all events " +
+      "were sent.",
     query: object(eventsQuery),
     reply: "EventPage",
     stream: "`id` is the version, `event` the type, and `data` an Event as JSON",
@@ -112,7 +112,7 @@ export const sharedRoutes = {
   forkSession: {
     method: "POST",
     path: `${session}/fork`,
-    summary: "Open a copy of this session, as it was at a version",
+    summary: "Open a copy of the session, as it was at a version",
     body: object({ version: forkVersion }),
     status: 201,
     reply: "Session",
@@ -130,8 +130,8 @@ export const sharedRoutes = {
   replaySession: {
     method: "POST",
     path: `${session}/replay`,
-    summary: "Run the log again and compare",
-    description: "Uses only the log. Names the first event that differs.",
+    summary: "Replay the log and compare the results",
+    description: "The replay needs only the log. The reply contains the first event that differs.",
     body: nothing,
     reply: "Replayed",
     errors: ["session_not_found", "seed_failed"],
@@ -139,32 +139,51 @@ export const sharedRoutes = {
   expireSessions: {
     method: "POST",
     path: "/v1/expire",
-    summary: "End all sessions that are over a limit now",
-    description: "The server also does this from time to time.",
+    summary: "End all sessions that have exceeded a limit",
+    description: "The server also does this periodically.",
     body: nothing,
     reply: "Expired",
   },
   openapi: {
     method: "GET",
     path: "/openapi.json",
-    summary: "This document",
+    summary: "Get this OpenAPI document",
     reply: "Document",
   },
   docs: {
     method: "GET",
     path: "/docs",
-    summary: "A page that shows this document and sends requests",
+    summary: "Get a web page that shows this document and can send requests",
     reply: "page",
   },
 } as const satisfies { [name: string]: Route };
 
-/** The routes of an environment. */
 export const episodeRoutes = {
   environment: {
     method: "GET",
     path: "/v1/environment",
-    summary: "The environment, its tools and its schemas",
+    summary: "Get the environment, its tools and its schemas",
     reply: "Environment",
+  },
+  listSplits: {
+    method: "GET",
+    path: "/v1/tasks",
+    summary: "List the splits of the tasks, and their sizes",
+    description: "`default` is tasks.jsonl next to the environment, and `NAME` is tasks_NAME.jsonl.",
+    reply: "Splits",
+  },
+  listTasks: {
+    method: "GET",
+    path: "/v1/tasks/{id}",
+    summary: "List the tasks of a split, by index",
+    description:
+      "Returns whole rows, including the answers that `verify` compares with. Never show a row to a model that plays it.",
+    query: object({
+      start: { type: "integer", minimum: 0, default: 0, description: "the index of the first task" },
+      limit,
+    }),
+    reply: "TaskPage",
+    errors: ["not_found", "invalid_task"],
   },
   openSession: {
     method: "POST",
@@ -178,7 +197,7 @@ export const episodeRoutes = {
         tools: {
           type: "array",
           items: { type: "string" },
-          description: "the tools that an MCP client of the session may use; by default all",
+          description: "the tools that an MCP client may use in this session (default: all)",
         },
       }),
       dependentRequired: { labels: ["task"] },
@@ -193,17 +212,18 @@ export const episodeRoutes = {
     path: `${session}/call`,
     summary: "Call a tool",
     description:
-      "Every answer is a 200, and `ok` tells success from failure. With `ok: false` the model should read `error`: an unknown " +
-      "tool, bad arguments, or a tool that refused. Failures of the server are errors with another status.",
+      "Every tool result has status 200, and `ok` says whether the call succeeded. With `ok: false`, `error` is for the model to read: an unknown " +
+      "tool, invalid arguments, or a tool that refused the call. Server failures have another status.",
     body: object(
       {
-        tool: { type: "string", description: "the name of the tool" },
-        input: { description: "its arguments; by default none" },
+        tool: { type: "string", description: "the tool name" },
+        input: { description: "the arguments (default: none)" },
         call,
         episode: {
           type: "integer",
           minimum: 0,
-          description: "the caller's episode; if a newer one has begun, the call is refused as episode_ended",
+          description:
+            "the caller's episode number; if a newer episode has started, the call is refused with episode_ended",
         },
       },
       ["tool"],
@@ -233,11 +253,11 @@ export const episodeRoutes = {
     method: "POST",
     path: `${session}/verify`,
     summary: "Score the state, now or at a version",
-    description: "Changes nothing, and gives the same verdict when asked again.",
+    description: "This changes nothing. The same request returns the same verdict.",
     body: object({
-      response: { description: "the agent's response, for environments that read it" },
-      version: version("the version to judge; by default the newest"),
-      task: { description: "the task to judge by; by default that of the episode" },
+      response: { description: "the agent's response, for environments whose verify reads it" },
+      version: version("the version to verify (default: the newest)"),
+      task: { description: "the task to verify against (default: the episode's task)" },
     }),
     reply: "Verification",
     errors: [...judging, "version_not_found", "invalid_task", "not_json", "version_conflict"],
@@ -245,10 +265,10 @@ export const episodeRoutes = {
   sessionRewards: {
     method: "GET",
     path: `${session}/rewards`,
-    summary: "The reward at every version that changed the state",
+    summary: "Get the reward at every version that changed the state",
     description:
-      "The reward that verify would give at each version, from the first seed. The log does not change. At most 1,000 versions " +
-      "are judged, spread evenly, with the first and the last.",
+      "Runs verify on each version since the first seed. The log does not change. At most 1,000 versions " +
+      "are verified: the first, the last, and others spread evenly between them.",
     reply: "Rewards",
     errors: judging,
   },
@@ -257,95 +277,25 @@ export const episodeRoutes = {
     path: `${session}/play`,
     summary: "Let a model continue the session",
     description:
-      "Until it makes no more calls. Each call is committed when it is made. Closing the request cancels the rest. " +
-      "A repeated request plays again.",
+      "The model runs until it makes no more tool calls. Each call is committed immediately. Closing the request cancels the rest. " +
+      "A second request runs the model again.",
     body: object(
       {
         model: { type: "string", description: "one of the models of `GET /v1/about`" },
         input: {
           type: ["string", "array"],
-          description: "the user's message, or the conversation so far as items; by default the task, as JSON",
+          description: "the user's message, or the conversation so far as items (default: the task, as JSON)",
         },
         max_steps: {
           type: "integer",
           minimum: 1,
           maximum: 1000,
-          description: "maximum answers of the model; by default 20",
+          description: "maximum number of model answers (default: 20)",
         },
       },
       ["model"],
     ),
     reply: "PlayResult",
     errors: [...changing, "run_cancelled"],
-  },
-} as const satisfies { [name: string]: Route };
-
-/** The routes of an agent. */
-export const conversationRoutes = {
-  agent: {
-    method: "GET",
-    path: "/v1/agent",
-    summary: "The agent, its model, its tools and its sub-agents",
-    reply: "Agent",
-  },
-  openSession: {
-    method: "POST",
-    path: "/v1/sessions",
-    summary: "Open a session",
-    body: object({
-      user: { type: "string", description: "the owner of the session; by default user" },
-      state: { type: "object", description: "the initial state; keys with user: or app: go to shared state" },
-      labels,
-      isolated: { type: "boolean", description: "true: user: and app: keys stay in the session" },
-    }),
-    status: 201,
-    reply: "Session",
-    errors: ["not_json"],
-  },
-  ...sharedRoutes,
-  runAgent: {
-    method: "POST",
-    path: `${session}/run`,
-    summary: "The agent answers a message",
-    description:
-      "`outcome` says how the turn ended. While another run has the session, on any server, it is refused as " +
-      "session_busy before it begins; a repeat of that run waits for it. Closing the request cancels the run.",
-    body: {
-      ...object({
-        message: {
-          type: ["string", "array"],
-          description: "a text, or items. Without it a turn that was cut short continues",
-        },
-        state_delta: { type: "object", description: "set together with the message" },
-        call: { type: "string", description: "the id of the turn: a repeat is applied once. Or as Idempotency-Key" },
-      }),
-      dependentRequired: { state_delta: ["message"], call: ["message"] },
-    },
-    example: { message: "hello" },
-    idempotent: true,
-    reply: "RunResult",
-    stream: "each event as it is committed, `partial` pieces of answers, then `done` with the result, or `error`",
-    errors: [...changing, ...once, ...running, "nothing_to_continue", "invalid_agent", "not_json"],
-  },
-  forkSession: {
-    ...sharedRoutes.forkSession,
-    body: object({
-      version: forkVersion,
-      set: { type: "object", description: "keys to set in the state of the fork" },
-    }),
-    errors: [...sharedRoutes.forkSession.errors, "not_json"],
-  },
-  rewindSession: {
-    ...sharedRoutes.rewindSession,
-    summary: "Return the session to a version, or to before a turn",
-    body: {
-      ...object({
-        version: rewindVersion,
-        invocation: { type: "string", description: "the turn to undo, with everything after it" },
-      }),
-      minProperties: 1,
-      maxProperties: 1,
-    },
-    example: { version: 1 },
   },
 } as const satisfies { [name: string]: Route };

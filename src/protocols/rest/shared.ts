@@ -9,7 +9,7 @@ import { page, pageHeaders } from "./page.ts";
 import type { sharedRoutes } from "./routes.ts";
 
 /** Part of the message for an unknown path. */
-export const help = "/openapi.json lists what there is";
+export const help = "/openapi.json lists the routes";
 
 export const opened = <Info extends SessionInfo>(info: Info): Reply => ({
   status: 201,
@@ -26,7 +26,7 @@ export function sharedHandlers(
     listSessions: async ({ query: { opened_before: openedBefore, idle_before: idleBefore, limit, ...filter } }) => {
       const wanted = { ...filter, openedBefore, idleBefore };
       const { items, more } = await takeFirst<Listed>(sessions.list(wanted), limit);
-      // Sorted by idle time, sessions move within the list, so there is no position to continue from.
+      // In a list sorted by idle time, sessions change places, so there is no position to continue from.
       const next = more && idleBefore === undefined ? items.at(-1)?.session : undefined;
       return ok({ sessions: items, next: next ?? null, more });
     },

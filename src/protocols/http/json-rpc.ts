@@ -1,4 +1,4 @@
-// MCP's JSON-RPC messages: reading one, and writing results and errors.
+// JSON-RPC messages: reading one, and writing results and errors.
 import type { HoldfastError } from "../../core/errors.ts";
 import { isObject } from "../../core/json.ts";
 import type { Reply } from "../../core/protocol.ts";
@@ -26,13 +26,18 @@ export interface Fault {
   id?: Id | undefined;
 }
 
-export const codes = {
+/** The codes that JSON-RPC itself defines. */
+export const rpcCodes = {
   parse: -32700,
   invalidRequest: -32600,
   methodNotFound: -32601,
   invalidParams: -32602,
   internal: -32603,
-  /** Used by the official SDKs for an unknown session. */
+} as const;
+
+export const codes = {
+  ...rpcCodes,
+  /** The code that the official SDKs use for an unknown session. */
   session: -32001,
   headerMismatch: -32020,
   unsupportedVersion: -32022,
@@ -63,9 +68,9 @@ export function readMessage(body: unknown): Message | Fault {
   return { id: known, method, params: params as Params };
 }
 
-export const resultBody = (id: Id, result: object): object => ({ jsonrpc: "2.0", id, result });
+export const resultBody = (id: Id | null, result: object): object => ({ jsonrpc: "2.0", id, result });
 
-export function errorBody(id: Id | undefined, { code, message, data }: Omit<Fault, "status">): object {
+export function errorBody(id: Id | null | undefined, { code, message, data }: Omit<Fault, "status">): object {
   return { jsonrpc: "2.0", id: id ?? null, error: { code, message, ...(data !== undefined && { data }) } };
 }
 
