@@ -7,65 +7,78 @@ import type { Request } from "../core/protocol.ts";
 // Digests have equal length, so comparing them takes constant time.
 const digest = (text: string): Buffer => createHash("sha256").update(text).digest();
 
-/** Returns a function that checks an Authorization header against the token. */
-function bearerCheck(token: string): (header: string | undefined) => boolean {
+/** Returns a function that compares a token with the server's token. */
+function bearerCheck(token: string): (given: string) => boolean {
   const wanted = digest(token);
-  return (header) => {
-    const [, given] = /^bearer +(\S+) *$/i.exec(header ?? "") ?? [];
-    return given !== undefined && timingSafeEqual(digest(given), wanted);
-  };
+  return (given) => timingSafeEqual(digest(given), wanted);
 }
 
-/** The headers that a page may send. */
-const sentHeaders =
-  "authorization, content-type, holdfast-episode, holdfast-tools, idempotency-key, last-event-id, mcp-method, mcp-name, " +
-  "mcp-protocol-version, mcp-session-id, x-nemo-gym-session-token";
+const readBearer = (header: string | undefined): string | undefined => /^bearer +(\S+) *$/i.exec(header ?? "")?.[1];
+
+/** Matches a list of header names, which a browser sends in its preflight request. */
+const isNames = /^[\w!#$%&'*+.^`|~-]+(?: ?, ?[\w!#$%&'*+.^`|~-]+)*$/;
+const mostAsked = 2_000;
 
 export interface AccessOptions {
   /** The bearer token for /v1 and /metrics. */
   token?: string | undefined;
   /** Origins of pages that may use the server, such as https://app.example. */
   origins?: readonly string[] | undefined;
+  /** Returns the user of a valid user token. Default: there are no user tokens. */
+  userOf?: ((token: string) => string | undefined) | undefined;
 }
 
 /**
- * Builds a server's checks. A browser adds the page's Origin to every request that can change something. A site can
- * point its own name at this machine, but then the Host header has that name. So without the token, a page must be on
- * the list, or come from a name that no site can register.
+ * Builds a server's checks. A browser adds the page's Origin to every request that can change data. A site can point
+ * its own domain at this machine, but then the Host header has that domain. So without the token, a page's origin must
+ * be on the list, or have a host name that no site can register.
  */
-export function createAccess({ token, origins = [] }: AccessOptions) {
+export function createAccess({ token, origins = [], userOf }: AccessOptions) {
   const isBearer = token === undefined ? undefined : bearerCheck(token);
   const listed = new Set(origins.map((origin) => checkedOrigin(origin)));
+  const findUser = (given: string | undefined): string | undefined =>
+    given === undefined ? undefined : userOf?.(given);
   return {
+    /** Returns the user of a request's token; undefined if it has expired. */
+    userIn: ({ headers }: Pick<Request, "headers">): string | undefined =>
+      findUser(readBearer(headers["authorization"])),
     /**
-     * Refuses requests from pages on other sites. `isGuarded`: the path also requires the token, or a client on this
-     * machine.
+     * Refuses requests from pages on other sites. `isGuarded`: the path also requires a token, or a client on this
+     * machine. Returns the user if the token is a user's.
      */
-    assertAllowed({ headers }: Pick<Request, "headers">, isGuarded: boolean): void {
+    authorize({ headers }: Pick<Request, "headers">, isGuarded: boolean): string | undefined {
       const { host = "", origin, authorization } = headers;
-      const isOurs = isGuarded && isBearer?.(authorization) === true;
+      const given = isGuarded ? readBearer(authorization) : undefined;
+      const isOwner = given !== undefined && isBearer?.(given) === true;
+      const user = isOwner ? undefined : findUser(given);
+      const isOurs = isOwner || user !== undefined;
       if (origin !== undefined && !listed.has(origin.toLowerCase())) {
         const isSame = originHost(origin) === host.toLowerCase();
         if (!isSame || !(isOurs || isLocalName(host))) throw foreignOrigin();
       }
-      if (!isGuarded || isOurs) return;
+      if (!isGuarded || isOurs) return user;
       if (isBearer) {
         const message = "the bearer token is missing or wrong; send the server's token as Authorization: Bearer TOKEN";
         throw new HoldfastError("unauthorized", message);
       }
       if (!isLocalName(host)) throw notLocal();
+      return undefined;
     },
-    /** The headers that let a page on the list read a reply; undefined for every other request. */
-    corsHeaders({ headers: { origin } }: Pick<Request, "headers">): { [name: string]: string } | undefined {
+    /**
+     * Returns the headers that let a page with a listed origin read a reply; undefined for other requests. The page may
+     * send any header, because API clients add their own, such as x-stainless-os.
+     */
+    corsHeaders({ headers }: Pick<Request, "headers">): { [name: string]: string } | undefined {
+      const { origin, "access-control-request-headers": asked = "" } = headers;
       if (origin === undefined || !listed.has(origin.toLowerCase())) return undefined;
       return {
         "access-control-allow-origin": origin,
         "access-control-allow-credentials": "true",
         "access-control-allow-methods": "GET, POST, PUT, PATCH, DELETE",
-        "access-control-allow-headers": sentHeaders,
+        ...(asked.length <= mostAsked && isNames.test(asked) && { "access-control-allow-headers": asked }),
         "access-control-expose-headers": "holdfast-repeated, holdfast-session, mcp-session-id",
         "access-control-max-age": "600",
-        vary: "Origin",
+        vary: "Origin, Access-Control-Request-Headers",
       };
     },
   };
@@ -73,7 +86,9 @@ export function createAccess({ token, origins = [] }: AccessOptions) {
 
 function checkedOrigin(origin: string): string {
   if (originHost(origin) !== undefined) return origin.toLowerCase();
-  throw invalidOption(`an origin is a scheme and a host, as in https://app.example, not ${JSON.stringify(origin)}`);
+  throw invalidOption(
+    `${JSON.stringify(origin)} is not a valid origin; use a scheme and a host, as in https://app.example`,
+  );
 }
 
 /**
@@ -89,17 +104,16 @@ function isLocalName(host: string): boolean {
 const originHost = (origin: string): string | undefined => /^https?:\/\/([^/]+)$/i.exec(origin)?.[1]?.toLowerCase();
 
 function notLocal(): HoldfastError {
-  const why = "the request has another name than localhost or an address of this machine";
-  const remedy =
-    "open it by 127.0.0.1 and its port, or start the server with a token (--token) to allow it from anywhere";
+  const why = "the Host header of this request has another name";
+  const remedy = "use 127.0.0.1 and the port, or start the server with a token (--token) to allow other hosts";
   return new HoldfastError(
     "not_local",
-    `without a token, the server accepts requests only from this machine; ${why}: ${remedy}`,
+    `a server without a token must be addressed as localhost or by an IP address, but ${why}; ${remedy}`,
   );
 }
 
 function foreignOrigin(): HoldfastError {
   const message =
-    "the request comes from a page of another site; --allow-origin names the sites that may use this server";
+    "the request comes from a web page of another site; to allow that site, start the server with --allow-origin";
   return new HoldfastError("foreign_origin", message);
 }

@@ -1,7 +1,7 @@
 // createApp(): takes a request, returns a reply. Routes requests to protocols and turns failures into replies.
 import { ellipsis } from "../core/ellipsis.ts";
 import { HoldfastError, isHoldfastError } from "../core/errors.ts";
-import { errorReply, notAllowed, type Protocol, type Reply, type Request } from "../core/protocol.ts";
+import { errorReply, notAllowed, type Channel, type Protocol, type Reply, type Request } from "../core/protocol.ts";
 import type { Store } from "../core/store.ts";
 import { createAccess, type AccessOptions } from "./access.ts";
 import type { Log } from "./log.ts";
@@ -10,7 +10,7 @@ import type { Metrics, MetricsReport } from "./metrics.ts";
 /** The protocols served under one prefix: "" or "/NAME". */
 export interface Mount {
   prefix: string;
-  /** Tried in this order; the first protocol that returns a reply wins. */
+  /** The protocols to try, in this order, until one returns a reply. */
   protocols: Protocol[];
 }
 
@@ -18,10 +18,12 @@ export interface Mount {
 export interface AppOptions extends AccessOptions {
   /** The longest matching prefix is tried first. */
   mounts: Mount[];
-  /** Read by /readyz. */
+  /** The store that /readyz checks. */
   store: Store;
   metrics: Metrics;
   log: Log;
+  /** The path below which another server serves the app, such as "/holdfast". Default: none. */
+  at?: string;
   /** Collects the metrics from the other processes behind the same port. */
   peers?: (own: MetricsReport) => Promise<MetricsReport[]>;
 }
@@ -29,6 +31,8 @@ export interface AppOptions extends AccessOptions {
 export interface App {
   /** Never rejects. */
   handle(request: Request): Promise<Reply>;
+  /** Accepts a WebSocket, or refuses it with a reply. Never throws. */
+  connect(request: Request): Channel | Reply;
   /** Builds the reply for a request that is refused before routing. */
   refuse(request: Request, error: HoldfastError): Reply;
   /** Makes /readyz fail. */
@@ -41,15 +45,17 @@ const methods = new Set(["GET", "POST", "PUT", "PATCH", "DELETE"]);
 const ownPaths = new Set(["/healthz", "/readyz", "/metrics"]);
 const readyWithin = 2_000;
 
-/** Serves protocols without a port; `listen` adds one. */
-export function createApp({ mounts, store, metrics, log, token, origins, peers }: AppOptions): App {
+/** Serves protocols, without a port. */
+export function createApp({ mounts, at = "", store, metrics, log, peers, ...access }: AppOptions): App {
   const routes = [...mounts].sort((a, b) => b.prefix.length - a.prefix.length);
-  const { assertAllowed, corsHeaders } = createAccess({ token, origins });
+  const { authorize, userIn, corsHeaders } = createAccess(access);
+  const { token } = access;
   let stopping = false;
 
   /** Serves the server's own paths. */
   async function own(request: Request): Promise<Reply> {
-    assertAllowed(request, request.path === "/metrics");
+    const user = authorize(request, request.path === "/metrics");
+    if (user !== undefined) throw foreignUser(user, request.method, request.path);
     if (request.method !== "GET") throw notAllowed(request.path, request.method, ["GET"]);
     if (request.path === "/healthz") return { status: 200, body: { status: "ok" } };
     if (request.path === "/readyz") return ready();
@@ -63,7 +69,7 @@ export function createApp({ mounts, store, metrics, log, token, origins, peers }
   async function ready(): Promise<Reply> {
     if (stopping) throw new HoldfastError("server_stopping", "the server is shutting down");
     if (metrics.inflight > metrics.places)
-      throw new HoldfastError("too_busy", "the server has no free place for another request");
+      throw new HoldfastError("too_busy", "the server is handling its maximum number of requests");
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise<never>((_, reject) => {
       const error = new HoldfastError("store_failed", `the store did not answer within ${readyWithin} ms`);
@@ -82,29 +88,64 @@ export function createApp({ mounts, store, metrics, log, token, origins, peers }
   }
 
   /**
-   * Tries the protocols in every mount that contains the path. In the meantime, `request.path` is relative to the
-   * mount.
+   * Tries the protocols in every mount that contains the path. While a mount is tried, `request.path` is relative to
+   * it.
    */
   async function routed(request: Request, path: string): Promise<Reply> {
     if (!methods.has(request.method)) throw notAllowed("the server", request.method, [...methods]);
     for (const mount of routes) {
-      const rest = within(mount.prefix, path);
-      if (rest === undefined) continue;
-      const guarded = guardedIn(rest);
-      // The page holds no secrets and asks for the token itself. With a different method, "/view" may be a tool.
-      const isPage = guarded === "view" && request.method === "GET" && token === undefined;
-      assertAllowed(request, guarded === "v1" || isPage);
-      request.path = rest;
+      if (!entered(request, path, mount)) continue;
       for (const protocol of mount.protocols) {
+        if (request.user !== undefined && !protocol.servesUsers) continue;
         const handling = protocol.handle(request);
         const reply = handling && (await handling);
-        if (reply) return reply;
+        if (reply) return request.user === undefined ? reply : untilExpired(request, reply);
       }
     }
+    if (request.user !== undefined) throw foreignUser(request.user, request.method, path);
     throw new HoldfastError("not_found", `no route matches ${request.method} ${ellipsis(path, 200)}`);
   }
 
-  /** Lets the mount's protocols add to a reply that none of them made. */
+  /** Checks the access to a mount and makes the path relative to it. Returns false if the path is outside it. */
+  function entered(request: Request, path: string, { prefix, protocols }: Mount): boolean {
+    const rest = within(prefix, path);
+    if (rest === undefined) return false;
+    const guarded = guardedIn(rest);
+    // With a token, everyone may load the viewer, which asks for the token. A POST to "/view" may call a tool.
+    const isPage = guarded === "view" && request.method === "GET" && token === undefined;
+    const isGuarded = guarded === "v1" && !protocols.some((protocol) => protocol.checksToken?.(rest));
+    const user = authorize(request, isGuarded || isPage);
+    if (user !== undefined) request.user = user;
+    request.path = rest;
+    return true;
+  }
+
+  /** Ends a stream once the user's token has expired, before the next event. A run that the user began may finish. */
+  function untilExpired(request: Request, reply: Reply): Reply {
+    const { stream, isRun } = reply;
+    if (!stream || isRun) return reply;
+    const following = async function* (): AsyncGenerator<string> {
+      for await (const event of stream) {
+        if (userIn(request) === undefined) return;
+        yield event;
+      }
+    };
+    return { ...reply, stream: following() };
+  }
+
+  function connected(request: Request, path: string): Channel {
+    for (const mount of routes) {
+      if (!entered(request, path, mount)) continue;
+      for (const protocol of mount.protocols) {
+        if (request.user !== undefined && !protocol.servesUsers) continue;
+        const channel = protocol.connect?.(request);
+        if (channel) return channel;
+      }
+    }
+    throw new HoldfastError("not_found", `there is no WebSocket at ${ellipsis(path, 200)}`);
+  }
+
+  /** Lets the mount's protocols add their headers to an error reply from the server. */
   function decorated(request: Request, path: string, reply: Reply): Reply {
     const mount = routes.find(({ prefix }) => within(prefix, path) !== undefined);
     if (!mount) return reply;
@@ -126,6 +167,7 @@ export function createApp({ mounts, store, metrics, log, token, origins, peers }
     metrics.request(reply.status);
     const cors = corsHeaders(request);
     if (cors) reply.headers = { ...reply.headers, ...cors };
+    if (at !== "" && reply.headers) reply.headers = movedHeaders(reply.headers, at);
     const { session, call = request.headers["idempotency-key"], rollout = findRollout(path) } = reply.about ?? {};
     const ms = performance.now() - start;
     log.request({ method: request.method, path, status: reply.status, ms, session, call, rollout, thrown });
@@ -147,6 +189,16 @@ export function createApp({ mounts, store, metrics, log, token, origins, peers }
         return finished(request, path, decorated(request, path, failureReply(thrown)), start, thrown);
       }
     },
+    connect(request) {
+      const { path } = request;
+      try {
+        const channel = connected(request, path);
+        finished(request, path, { status: 101 }, performance.now());
+        return channel;
+      } catch (thrown) {
+        return finished(request, path, failureReply(thrown), performance.now(), thrown);
+      }
+    },
     refuse(request, error) {
       const { path } = request;
       return finished(request, path, decorated(request, path, failureReply(error)), performance.now(), error);
@@ -165,9 +217,25 @@ function within(prefix: string, path: string): string | undefined {
   return path[prefix.length] === "/" ? path.slice(prefix.length) : undefined;
 }
 
+/** Puts the paths in a reply's headers below the app's own path. */
+function movedHeaders(headers: { [name: string]: string }, at: string): { [name: string]: string } {
+  const { "set-cookie": cookie, location } = headers;
+  return {
+    ...headers,
+    ...(cookie !== undefined && { "set-cookie": cookie.replace("; Path=/;", `; Path=${at};`) }),
+    ...(location?.startsWith("/") && { location: at + location }),
+  };
+}
+
+function foreignUser(user: string, method: string, path: string): HoldfastError {
+  const what = `${method} ${ellipsis(path, 200)}`;
+  const message = `the token of user ${user} opens only this user's conversations; ${what} needs the server's own token`;
+  return new HoldfastError("foreign_user", message);
+}
+
 /** Returns the guarded folder that contains the path ("v1" or "view"), even if the path is percent-encoded. */
 function guardedIn(path: string): string | undefined {
-  // Most paths are tools, which need no further check.
+  // Fast path: most paths are tools, which are not guarded.
   if (!/^\/[/%v]/i.test(path)) return undefined;
   let plain = path;
   if (path.includes("%")) {
@@ -180,7 +248,7 @@ function guardedIn(path: string): string | undefined {
   return /^\/+(v1|view)(?:\/|$)/i.exec(plain)?.[1]?.toLowerCase();
 }
 
-/** Turns a failure into a reply. Foreign errors show no details, because their messages may contain secrets. */
+/** Turns a failure into a reply. An error without a code shows no details, because its message may contain secrets. */
 function failureReply(thrown: unknown): Reply {
   if (isHoldfastError(thrown)) return errorReply(thrown);
   return errorReply(
@@ -190,5 +258,6 @@ function failureReply(thrown: unknown): Reply {
 
 const findRollout = (path: string): string | undefined => {
   if (!path.includes("/ng-rollout/")) return undefined;
-  return /\/ng-rollout\/([A-Za-z0-9._-]{1,200})(?:\/|$)/.exec(path)?.[1];
+  // A segment before "/v1" is not a rollout id but a session token, which no log may contain.
+  return /\/ng-rollout\/([A-Za-z0-9._-]{1,200})(?:\/(?!v1\/)|$)/.exec(path)?.[1];
 };

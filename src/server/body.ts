@@ -18,7 +18,7 @@ export function bodyFault({ headers }: IncomingMessage, limits: Limits): Holdfas
     return new HoldfastError("unsupported_media_type", message);
   }
   const type = headers["content-type"];
-  // A page can send a body without a type to a different site, and the browser does not ask that site first.
+  // Refuses a page's body without a type, because a browser sends it to another site without asking that site first.
   const isPage = headers.origin !== undefined || headers["sec-fetch-site"] !== undefined;
   if (type === undefined ? isPage : type !== "application/json" && !isJson(type)) {
     const message = "the content type is not JSON; send content-type: application/json";
@@ -27,7 +27,7 @@ export function bodyFault({ headers }: IncomingMessage, limits: Limits): Holdfas
   return Number(headers["content-length"] ?? 0) > limits.body ? tooLarge(limits) : undefined;
 }
 
-// Long values are refused first, because many spaces would keep the expression busy for seconds.
+// Long values are refused first, because the pattern would take seconds on many spaces.
 const isJson = (type: string): boolean =>
   type.length < 200 &&
   /^\s*application\/(?:[\w.!#$&^-]+\+)?json\s*(?:;\s*charset\s*=\s*"?utf-?8"?\s*)?;?\s*$/i.test(type);
@@ -48,22 +48,22 @@ const quote = 34;
 const backslash = 92;
 const colon = 58;
 const comma = 44;
-/** Plain values in lists, such as token ids, cost a fifth of an object or a key. */
+/** Plain values in lists, such as token ids, cost a fifth as much as objects and keys. */
 const plainValues = 5;
-/** Additional keys in one object cost five times as much to parse and to copy, because V8 keeps them in a table. */
+/** After 100 keys in one object, further keys cost five times as much, because V8 keeps them in a table. */
 const [cheapKeys, tableKey] = [100, 5];
 
 /**
- * Returns a function that scans a body piece by piece, and returns the reason to refuse it. It scans bytes rather than
- * the parsed value. Deep nesting can overflow the stack in any recursive check, and parsing many small values takes far
- * longer.
+ * Returns a function that scans a body piece by piece, and returns the reason to refuse it. It scans the bytes before
+ * they are parsed. Otherwise, deep nesting could overflow the stack of a recursive check, and parsing many small values
+ * would take far longer than the scan.
  */
 export function createShapeCheck({ depth, values }: Limits): (bytes: Buffer) => string | undefined {
   const kept = { level: 0, count: 0, commas: 0, isText: false, isEscaped: false };
   /** The number of keys so far in the open object at each level. */
   const keys: number[] = [];
   return (bytes) => {
-    // Local variables are several times faster.
+    // Uses local variables, which are several times faster than fields of `kept`.
     let { level, count, commas, isText, isEscaped } = kept;
     for (let at = 0; at < bytes.length; at++) {
       const code = bytes[at];

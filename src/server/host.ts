@@ -8,7 +8,8 @@ import type { App } from "./app.ts";
 import { bodyFault, hasBody } from "./body.ts";
 import { limitsWith, type Limits } from "./limits.ts";
 import { HostRequest, hostFault, parseFault } from "./request.ts";
-import { sendStream, sendWhole } from "./send.ts";
+import { refusalText, sendStream, sendWhole } from "./send.ts";
+import { serveSockets } from "./sockets.ts";
 import { createTurns } from "./turns.ts";
 import { createUploads, type Upload } from "./uploads.ts";
 
@@ -35,15 +36,15 @@ interface Exchange {
   request: HostRequest;
   incoming: IncomingMessage;
   response: ServerResponse;
-  /** The tick at which the request arrived. Once there is a reply, the tick at which the reply was sent. */
+  /** The tick at which the request arrived, or at which the reply was sent. */
   since: number;
   /** The body while it is arriving. Until it is complete, the exchange does not count among the active requests. */
   upload?: Upload | undefined;
-  /** True if it is counted among the active requests. */
+  /** True if the exchange counts as an active request. */
   placed: boolean;
   /** True when the connection closes after this exchange. */
   last: boolean;
-  /** Index in the list of active exchanges; -1 after the end. */
+  /** Index in the list of active exchanges; -1 after the exchange has ended. */
   at: number;
   reply?: Reply;
   endStream?: () => void;
@@ -57,17 +58,17 @@ export async function listen(app: App, { host = "127.0.0.1", port, limits: given
     {
       keepAliveTimeout: limits.keepAlive,
       headersTimeout: limits.requestTimeout,
-      // Slow bodies get our own error within `requestTimeout`. Node's limit applies to bodies that are discarded.
+      // A slow body gets Holdfast's own error within `requestTimeout`. Node's limit is only for discarded bodies.
       requestTimeout: limits.requestTimeout + 5_000,
       connectionsCheckingInterval: Math.min(1_000, Math.ceil(limits.requestTimeout / 4)),
       maxHeaderSize: limits.headers,
-      // `hostFault` checks it and sends our own error.
+      // `hostFault` checks the Host header and sends Holdfast's own error.
       requireHostHeader: false,
     },
     (incoming, response) => exchanges.begin(incoming, response),
   );
   server.on("clientError", exchanges.malformed);
-  // Node parses all requests received on a connection before it serves the next connection, and may read many at once.
+  // New connections are read in turns. Otherwise, Node parses all requests of one connection before it serves the next.
   const readInTurn = createTurns(connectionsPerTurn);
   server.on("connection", (socket) => {
     socket.pause();
@@ -75,6 +76,8 @@ export async function listen(app: App, { host = "127.0.0.1", port, limits: given
   });
   server.on("checkContinue", (incoming, response) => exchanges.begin(incoming, response, "continue"));
   server.on("checkExpectation", (incoming, response) => exchanges.begin(incoming, response, "unknown"));
+  const sockets = serveSockets(app, limits, (socket) => server.emit("connection", socket));
+  server.on("upgrade", sockets.upgrade);
   await started(server, host, port);
   server.on("error", (error) => app.log.error("the server failed", error));
 
@@ -86,13 +89,14 @@ export async function listen(app: App, { host = "127.0.0.1", port, limits: given
       if (closing) {
         server.closeAllConnections();
         exchanges.abandon();
+        sockets.abandon();
         return closed;
       }
       closing = true;
       app.stop();
-      // Closing the HTTP server would cut idle connections on which a request is already travelling.
+      // Only stops listening. Closing the HTTP server would cut idle connections on which a request may be arriving.
       NetServer.prototype.close.call(server);
-      exchanges.stop(() => {
+      void Promise.all([exchanges.stop(), sockets.stop()]).then(() => {
         server.close(() => undefined);
         // The remaining connections have sent nothing, or only part of a request.
         server.closeAllConnections();
@@ -124,9 +128,9 @@ const pipelinedPerTurn = 4;
 const isProbe = (path: string): boolean => path === "/healthz" || path === "/readyz";
 
 /** Tracks one server's active exchanges. */
-function serveExchanges(app: App, limits: Limits) {
+export function serveExchanges(app: App, limits: Limits) {
   const { metrics } = app;
-  // An array, where the last entry fills a gap. A Set's old hash tables would keep dead exchanges in memory.
+  // An array, in which the last entry fills a gap. A Set would keep ended exchanges in memory in its old hash tables.
   const active: Exchange[] = [];
   let ticks = 0;
   let streams = 0;
@@ -138,8 +142,8 @@ function serveExchanges(app: App, limits: Limits) {
   const serveInTurn = createTurns(pipelinedPerTurn);
   const readInTurn = createTurns(1);
   /**
-   * The requests that wait for earlier ones on their connection, and whether the connection's next bytes wait for their
-   * turn.
+   * For each connection: the number of requests that wait for earlier requests, and whether the connection's next bytes
+   * wait for their turn.
    */
   const lines = new WeakMap<Socket, { waiting: number; isPaused: boolean }>();
   metrics.places = limits.maxInflight;
@@ -148,10 +152,10 @@ function serveExchanges(app: App, limits: Limits) {
   const clock = setInterval(() => {
     ticks++;
     for (const exchange of Array.from(active)) {
-      // On a broken connection, Node emits no close event for a reply that was queued behind another one.
+      // Ends exchanges on broken connections: Node emits no close event for a reply that was queued behind another.
       const { socket } = exchange.incoming;
       if (socket.destroyed) ended(exchange);
-      else if (exchange.endStream && !exchange.last && !exchange.response.writableNeedDrain) exchange.since = ticks;
+      else if (exchange.endStream && !exchange.last && !socket.writableNeedDrain) exchange.since = ticks;
       else if (exchange.reply && exchange.response.socket && ticks - exchange.since > timeoutTicks) {
         // A client that does not read its reply or stream must not occupy a slot forever.
         socket.destroy();
@@ -183,8 +187,8 @@ function serveExchanges(app: App, limits: Limits) {
   }
 
   /**
-   * Counts a pipelined request. Node gives its reply the socket when the earlier replies are sent. The connection's
-   * next bytes are read in turn. Returns false if too many requests are waiting.
+   * Counts a pipelined request. Node assigns the socket to its reply after the earlier replies are sent. The
+   * connection's next bytes wait for their turn. Returns false if too many requests are waiting.
    */
   function joinLine(socket: Socket, response: ServerResponse): boolean {
     const line = lines.get(socket) ?? { waiting: 0, isPaused: false };
@@ -194,7 +198,7 @@ function serveExchanges(app: App, limits: Limits) {
     response.once("socket", () => line.waiting--);
     if (line.isPaused) return true;
     line.isPaused = true;
-    // Not immediately, because Node starts to read again after this request.
+    // Pauses the connection later, because Node starts to read again after this request.
     setImmediate(() => {
       socket.pause();
       readInTurn(() => {
@@ -224,7 +228,7 @@ function serveExchanges(app: App, limits: Limits) {
     // Node detaches the socket after the last byte and also when the connection breaks. Only a broken one is destroyed.
     response.on("close", () => ended(exchange, response.writableEnded && !response.socket && !socket.destroyed));
 
-    const unmet = expects === "unknown" ? "the only supported Expect header is 100-continue" : undefined;
+    const unmet = expects === "unknown" ? "the only supported value of the Expect header is 100-continue" : undefined;
     const fault = hostFault(incoming) ?? request.fault() ?? unmet;
     if (fault !== undefined) return refuse(exchange, new HoldfastError("invalid_request", fault));
     const isProbed = isProbe(request.path);
@@ -319,8 +323,8 @@ function serveExchanges(app: App, limits: Limits) {
 
   function startStream(exchange: Exchange, reply: Reply & { stream: AsyncIterable<string> }): void {
     exchange.endStream = sendStream(exchange.response, reply, {
-      last: true,
       heartbeat: limits.heartbeat,
+      keepAlive: limits.keepAlive,
       failed: (thrown) => app.log.error("a stream failed", thrown),
     });
     // A stream stays open as long as its client wants, so it is not counted as a request.
@@ -329,7 +333,7 @@ function serveExchanges(app: App, limits: Limits) {
     streams++;
   }
 
-  /** Ends an exchange once, when its reply was delivered or cannot be. */
+  /** Ends an exchange once, when its reply was delivered or cannot be delivered. */
   function ended(exchange: Exchange, delivered = false): void {
     if (exchange.at < 0) return;
     const filler = active.pop() as Exchange;
@@ -364,20 +368,15 @@ function serveExchanges(app: App, limits: Limits) {
     // A reply is already being sent on this connection, so another one cannot follow.
     if (open.length > 0) return;
     metrics.request(fault.status);
-    const text = JSON.stringify(fault);
-    const head = `HTTP/1.1 ${fault.status} Refused\r\ncontent-type: application/json\r\nconnection: close\r\n`;
-    socket.end(`${head}content-length: ${Buffer.byteLength(text)}\r\n\r\n${text}`);
+    socket.end(refusalText({ status: fault.status, body: fault }));
   }
 
   return {
     begin,
     malformed,
-    /** Refuses new exchanges and calls back when no exchange is active. */
-    stop(done: () => void): void {
-      allDone = () => {
-        clearInterval(clock);
-        done();
-      };
+    /** Refuses new exchanges and resolves when no exchange is active. */
+    stop(): Promise<void> {
+      const done = new Promise<void>((resolve) => (allDone = resolve)).then(() => clearInterval(clock));
       for (const exchange of Array.from(active)) {
         if (!exchange.endStream) continue;
         exchange.last = true;
@@ -385,7 +384,8 @@ function serveExchanges(app: App, limits: Limits) {
         exchange.request.leave();
         exchange.endStream();
       }
-      if (active.length === 0) allDone();
+      if (active.length === 0) allDone?.();
+      return done;
     },
     abandon(): void {
       for (const exchange of Array.from(active)) ended(exchange);

@@ -9,8 +9,8 @@ export interface Limits {
   /** Maximum nesting depth of a JSON body. Default 500. */
   depth: number;
   /**
-   * Number of objects, lists and keys in a JSON body. They cost time, however short they are. After an object's first
-   * 100 keys, each one counts as five. Default 100,000.
+   * Maximum number of objects, lists and keys in a JSON body. After an object's first 100 keys, each key counts as
+   * five. Default 100,000.
    */
   values: number;
   /** Total size in bytes of all bodies that are still arriving. Default 134,217,728. */
@@ -20,17 +20,23 @@ export interface Limits {
   /** Milliseconds within which a request must arrive completely. Default 60,000. */
   requestTimeout: number;
   /**
-   * Milliseconds after which the server closes an idle connection. Clients wait less time, so they close first. Default
-   * 72,000.
+   * Milliseconds after which the server closes an idle connection. Longer than most clients wait, so that the client
+   * closes first. Default 72,000.
    */
   keepAlive: number;
-  /** Number of concurrent requests, and separately of streams. Additional ones get a 503. Default 1,000. */
-  maxInflight: number;
   /**
-   * Number of requests that may wait for earlier ones on their connection. One more closes the connection. Default 256.
+   * Number of concurrent requests and WebSocket messages, and separately of streams. Additional ones get a 503, or an
+   * error message. Default 1,000.
    */
+  maxInflight: number;
+  /** Number of open WebSockets. Additional ones get a 503. Default 10,000. */
+  sockets: number;
+  /** Number of requests that may wait for earlier ones on their connection. One more request closes it. Default 256. */
   pipelined: number;
-  /** Milliseconds between the comments that keep a silent stream open. Default 15,000. */
+  /**
+   * Milliseconds between the comments that keep a silent stream open, and between pings. A WebSocket that is silent for
+   * three times as long is closed. Default 15,000.
+   */
   heartbeat: number;
 }
 
@@ -44,6 +50,7 @@ const defaultLimits: Limits = {
   requestTimeout: 60_000,
   keepAlive: 72_000,
   maxInflight: 1_000,
+  sockets: 10_000,
   pipelined: 256,
   heartbeat: 15_000,
 };
@@ -54,7 +61,7 @@ export function limitsWith(given: Partial<Limits> = {}): Limits {
   for (const name of Object.keys(defaultLimits) as (keyof Limits)[]) {
     const value = given[name] ?? limits[name];
     if (!Number.isInteger(value) || value < 1 || value > 2_147_483_647) {
-      throw invalidOption(`the limit ${name} must be a whole number above 0, not ${value}`);
+      throw invalidOption(`the limit ${name} must be a positive whole number, not ${value}`);
     }
     limits[name] = value;
   }

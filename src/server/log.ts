@@ -6,7 +6,7 @@ import type { Thrown } from "../core/event.ts";
 export interface LogOptions {
   /** "failures" logs 5xx replies and requests slower than `slow`. Default. */
   what?: "none" | "failures" | "all";
-  /** Milliseconds. Default 1,000. */
+  /** Milliseconds after which a request counts as slow. Default 1,000. */
   slow?: number;
   /** Receives the lines. Default: standard error. */
   destination?: { write(line: string): void };
@@ -38,8 +38,8 @@ export interface Log {
 
 const longestText = 500;
 const mostPlaces = 1_000;
-/** The token in the path of an MCP client, also where a message repeats the path. */
-const pathToken = /((?:%2f|(?<![\w-]))(?:s|%73)(?:\/|%2f))[^/\s"\\]+/gi;
+/** Matches the token in the path of an MCP client or a harness, also in a message that repeats the path. */
+const pathToken = /((?:%2f|(?<![\w-]))(?:s|%73|m|%6d)(?:\/|%2f)|\/ng-rollout\/(?=[^/\s"\\]+\/v1\/))[^/\s"\\]+/gi;
 
 export function createLog({ what = "failures", slow = 1_000, destination }: LogOptions = {}): Log {
   const options = { base: null, timestamp: pino.stdTimeFunctions.isoTime, enabled: what !== "none" };
@@ -47,7 +47,7 @@ export function createLog({ what = "failures", slow = 1_000, destination }: LogO
   const lines = pino(options, { write: (line: string) => void target.write(line.replace(pathToken, "$1…")) });
   // A flood of too_busy refusals must not flood the log: at most one line per second.
   let busySince = 0;
-  /** How often each place in an author's code has thrown. */
+  /** The number of errors thrown at each place in the author's code. */
   const seen = new Map<string, number>();
   const isFlood = (thrown: unknown): boolean => {
     if (!isHoldfastError(thrown) || thrown.code !== "too_busy") return false;
@@ -96,7 +96,7 @@ export function createLog({ what = "failures", slow = 1_000, destination }: LogO
 const cut = <Text extends string | undefined>(text: Text): Text | string =>
   text !== undefined && text.length > longestText ? `${text.slice(0, longestText)}…` : text;
 
-/** Returns an error's code and message. Foreign errors include their stack trace, because they indicate a bug. */
+/** Returns an error's code and message. An error without a code indicates a bug, so its stack trace is included. */
 function described(thrown: unknown, failed: boolean): Record<string, unknown> | undefined {
   if (thrown === undefined) return undefined;
   const message = cut(messageOf(thrown));

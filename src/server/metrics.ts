@@ -1,4 +1,4 @@
-// createMetrics(): counts in plain numbers while serving, and fills prom-client's registry when /metrics is read.
+// createMetrics(): keeps counters as plain numbers, and fills prom-client's registry when /metrics is read.
 import { monitorEventLoopDelay, type IntervalHistogram } from "node:perf_hooks";
 import { AggregatorRegistry, Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { AnyEnvironment } from "../core/environment.ts";
@@ -14,9 +14,14 @@ export interface Spread {
 
 /** One tool's counters. */
 export interface ToolCounts {
-  /** By outcome: "ok" or an error code. */
+  /** Number of calls by outcome: "ok" or an error code. */
   outcomes: Map<string, number>;
   seconds: Spread;
+}
+
+/** The model calls of one environment's harnesses. */
+export interface ModelCounts extends ToolCounts {
+  tokens: { input: number; output: number };
 }
 
 export interface Metrics {
@@ -30,15 +35,17 @@ export interface Metrics {
   readonly requests: Map<number, number>;
   request(status: number): void;
   tool(environment: string, tool: string): ToolCounts;
-  /** By environment. */
+  /** Harnesses' requests to models, by environment. */
+  readonly models: Map<string, ModelCounts>;
+  /** Opened sessions by environment. */
   readonly opened: Map<string, number>;
-  /** By environment and reason. */
+  /** Ended sessions by environment and reason. */
   readonly closed: Map<string, Map<string, number>>;
   /** Session cache hits and misses, by environment. */
   readonly caches: Map<string, Sessions["cache"]>;
   /** Counters of the store. */
   readonly store: StoreCounts;
-  /** Returns the metrics as JSON, for a different process to add to its own. */
+  /** Returns the metrics as JSON, for another process to add to its own. */
   report(): Promise<MetricsReport>;
   /** Returns the metrics in Prometheus's text format, including other processes' reports. */
   text(others?: MetricsReport[]): Promise<string>;
@@ -54,7 +61,7 @@ export interface StoreCounts {
   duplicates: number;
   /** Bytes written in entries and snapshots. */
   bytes: number;
-  /** By error code. */
+  /** Store failures by error code. */
   errors: Map<string, number>;
   /** Counts an environment's open sessions. */
   count?: (environment: string) => Promise<number>;
@@ -101,6 +108,7 @@ export function createMetrics(): Metrics {
         tool,
         () => ({ outcomes: new Map(), seconds: newSpread() }),
       ),
+    models: new Map(),
     opened: new Map(),
     closed: new Map(),
     caches: new Map(),
@@ -171,7 +179,7 @@ async function buildRegistry(
   );
   counter(
     "calls_total",
-    "Calls by tool and outcome: ok, or the code of the error.",
+    "Calls by tool and outcome: ok, or the error code.",
     everyTool.flatMap(({ environment, tool, counts }) =>
       [...counts.outcomes].map(([outcome, count]): Labelled[number] => [{ environment, tool, outcome }, count]),
     ),
@@ -183,41 +191,65 @@ async function buildRegistry(
       everyTool.map(({ environment, tool, counts }) => ({ labels: { environment, tool }, seconds: counts.seconds })),
     ),
   );
+  counter(
+    "model_calls_total",
+    "Model calls of harnesses by outcome: ok, or the code of the error.",
+    [...metrics.models].flatMap(([environment, counts]) =>
+      [...counts.outcomes].map(([outcome, count]): Labelled[number] => [{ environment, outcome }, count]),
+    ),
+  );
+  counter(
+    "model_tokens_total",
+    "Tokens of these calls, read and written.",
+    [...metrics.models].flatMap(([environment, { tokens }]): Labelled => [
+      [{ environment, kind: "input" }, tokens.input],
+      [{ environment, kind: "output" }, tokens.output],
+    ]),
+  );
   registry.registerMetric(
-    new Spreads("commit_seconds", "Time of a commit in the store.", [{ labels: {}, seconds: store.commitSeconds }]),
+    new Spreads(
+      "model_call_seconds",
+      "Time from a model call of a harness to its answer.",
+      [...metrics.models].map(([environment, { seconds }]) => ({ labels: { environment }, seconds })),
+    ),
+  );
+  registry.registerMetric(
+    new Spreads("commit_seconds", "Time that the store takes for a commit.", [
+      { labels: {}, seconds: store.commitSeconds },
+    ]),
   );
   counter("commit_conflicts_total", "Commits refused because another writer was faster.", [[{}, store.conflicts]]);
-  counter("commit_duplicates_total", "Commits refused because their call id was there already.", [
+  counter("commit_duplicates_total", "Commits refused because their call id was already in the log.", [
     [{}, store.duplicates],
   ]);
   const cached = (count: "hits" | "misses"): Labelled =>
     [...metrics.caches].map(([environment, counts]) => [{ environment }, counts[count]]);
-  counter("cache_hits_total", "Sessions found in memory when they were needed.", cached("hits"));
   counter(
-    "cache_misses_total",
-    "Sessions read from the store because the process did not have them.",
-    cached("misses"),
+    "cache_hits_total",
+    "Sessions that were already in the memory cache when a request needed them.",
+    cached("hits"),
   );
+  counter("cache_misses_total", "Sessions read from the store because they were not in memory.", cached("misses"));
   counter("store_bytes_total", "Bytes of events and snapshots written.", [[{}, store.bytes]]);
   counter(
     "store_errors_total",
-    "Failures of the store, by code.",
+    "Store failures, by error code.",
     [...store.errors].map(([code, count]) => [{ code }, count]),
   );
   counter(
     "requests_total",
-    "HTTP requests, by the status of their reply.",
+    "HTTP requests, by reply status.",
     [...metrics.requests].map(([status, count]) => [{ status: String(status) }, count]),
   );
   gauge("requests_inflight", "HTTP requests being served.", [[{}, metrics.inflight]]);
   gauge("requests_arriving", "HTTP requests whose body is still arriving.", [[{}, metrics.arriving]]);
-  gauge("streams_open", "Streams of events being sent.", [[{}, metrics.streams]]);
-  gauge("process_resident_bytes", "Memory of the process.", [[{}, process.memoryUsage.rss()]]);
-  // Covers the time since the last read. The sampler measures from one timer tick to the next, so the interval is
-  // subtracted.
+  gauge("streams_open", "Open event streams.", [[{}, metrics.streams]]);
+  gauge("process_resident_bytes", "Memory used by the process.", [[{}, process.memoryUsage.rss()]]);
+  // The delay covers the time since the last read. The sampler measures from one timer tick to the next, so the
+  // interval is subtracted.
   const lag = Math.max(0, delays.percentile(99) / 1e9 - resolution / 1000) || 0;
   delays.reset();
-  gauge("event_loop_lag_seconds", "Delay of the event loop, 99th percentile.", [[{}, lag]], "max");
+  gauge("event_loop_lag_seconds", "Event loop delay, 99th percentile.", [[{}, lag]], "max");
   return registry;
 }
 
@@ -310,15 +342,17 @@ export function observedSessions<E extends AnyEnvironment>(sessions: Sessions<E>
   const { environment } = sessions;
   metrics.caches.set(environment.name, sessions.cache);
   const known = new Map(Object.keys(environment.tools).map((tool) => [tool, metrics.tool(environment.name, tool)]));
-  // Unknown names share one counter: a model could invent names until memory is full.
+  // Unknown names share one counter. Otherwise, a model could invent names until the memory is full.
   const findCounts = (tool: string): ToolCounts => known.get(tool) ?? metrics.tool(environment.name, "unknown tool");
-  const call: Sessions<E>["call"] = (session, tool, ...rest) => {
+  const timed = (counts: ToolCounts): ((outcome: string) => void) => {
     const start = performance.now();
-    const counts = findCounts(tool);
-    const ended = (outcome: string): void => {
+    return (outcome) => {
       add(counts.outcomes, outcome);
       spread(counts.seconds, (performance.now() - start) / 1000);
     };
+  };
+  const call: Sessions<E>["call"] = (session, tool, ...rest) => {
+    const ended = timed(findCounts(tool));
     return sessions.call(session, tool, ...rest).then(
       (answer) => {
         ended(answer.ok ? "ok" : answer.error.code);
@@ -330,5 +364,24 @@ export function observedSessions<E extends AnyEnvironment>(sessions: Sessions<E>
       },
     );
   };
-  return { ...sessions, call };
+  const askModel: Sessions<E>["askModel"] = async (session, request, options) => {
+    const counts = within(metrics.models, environment.name, () => {
+      return { outcomes: new Map<string, number>(), seconds: newSpread(), tokens: { input: 0, output: 0 } };
+    });
+    const ended = timed(counts);
+    try {
+      const answer = await sessions.askModel(session, request, options);
+      ended("ok");
+      const { usage } = answer.response;
+      if (usage && !answer.repeated) {
+        counts.tokens.input += usage.input_tokens;
+        counts.tokens.output += usage.output_tokens;
+      }
+      return answer;
+    } catch (thrown) {
+      ended(errorCode(thrown));
+      throw thrown;
+    }
+  };
+  return { ...sessions, call, askModel };
 }

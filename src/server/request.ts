@@ -17,7 +17,7 @@ export class HostRequest implements Request {
 
   constructor(incoming: IncomingMessage) {
     this.#incoming = incoming;
-    // Node sends no body in reply to HEAD.
+    // A HEAD request is handled as a GET. Node leaves out the reply's body.
     this.method = incoming.method === "HEAD" ? "GET" : (incoming.method ?? "GET");
     const target = parseTarget(incoming.url ?? "/");
     const mark = target.indexOf("?");
@@ -61,7 +61,7 @@ export class HostRequest implements Request {
 
   /** Returns the error in the path or query, if any. */
   fault(): string | undefined {
-    if (this.path[0] !== "/") return "the target of a request must be a path";
+    if (this.path[0] !== "/") return "the request target must be a path";
     if (!hasFault(this.path) && !hasFault(this.#search)) return undefined;
     return "the path and the query must be percent-encoded UTF-8";
   }
@@ -95,13 +95,13 @@ export function hostFault({ headers, httpVersionMinor, rawHeaders }: IncomingMes
   if (headers.host === undefined) {
     return httpVersionMinor === 1 ? "an HTTP/1.1 request must have a Host header" : undefined;
   }
-  // If a header occurs twice, Node keeps the first. A different server on the way may use the second.
+  // Refuses a second Host header. Node keeps the first one, but a proxy on the way may use the second.
   let hosts = 0;
   for (let at = 0; at < rawHeaders.length; at += 2) {
     const name = rawHeaders[at] ?? "";
     if (name.length === 4 && name.toLowerCase() === "host") hosts++;
   }
-  return hosts > 1 ? "a request must have one Host header" : undefined;
+  return hosts > 1 ? "a request must have exactly one Host header" : undefined;
 }
 
 export function parseFault({ code }: NodeJS.ErrnoException): HoldfastError {

@@ -1,5 +1,6 @@
 // Writes a reply: JSON, text, or an event stream that waits for slow clients and keeps silent connections open.
 import { STATUS_CODES, type ServerResponse } from "node:http";
+import type { Writable } from "node:stream";
 import type { Reply } from "../core/protocol.ts";
 
 /**
@@ -31,6 +32,14 @@ export function sendWhole(response: ServerResponse, reply: Reply, keepAlive: num
   response.end(text);
 }
 
+/** Returns a refusal as bytes, for a connection without a response object. The connection closes after it. */
+export function refusalText({ status, headers, body }: Reply): string {
+  const text = JSON.stringify(body);
+  let head = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\ncontent-type: application/json\r\nconnection: close\r\n`;
+  for (const name in headers) head += `${name}: ${headers[name]}\r\n`;
+  return `${head}content-length: ${Buffer.byteLength(text)}\r\n\r\n${text}`;
+}
+
 let second = 0;
 let date = "";
 
@@ -53,7 +62,7 @@ function plainHead(status: number, headers: readonly string[], keepAlive: number
   return `${head}Date: ${date}\r\nConnection: keep-alive\r\nKeep-Alive: timeout=${Math.floor(keepAlive / 1000)}\r\n\r\n`;
 }
 
-/** Other characters are left to Node, which refuses them or encodes them. */
+/** Matches a value of printable ASCII. Other values are left to Node, which refuses or encodes them. */
 const isPlainValue = /^[ -~]*$/;
 
 function buildHeaders({ headers }: Reply, type: string | undefined, last: boolean): string[] {
@@ -69,9 +78,10 @@ function buildHeaders({ headers }: Reply, type: string | undefined, last: boolea
 }
 
 export interface StreamOptions {
-  last: boolean;
-  /** Milliseconds between comments. */
+  /** Milliseconds between the comments that keep a silent stream open. */
   heartbeat: number;
+  /** Milliseconds that the connection stays open after the stream. */
+  keepAlive: number;
   failed(thrown: unknown): void;
 }
 
@@ -79,11 +89,11 @@ export interface StreamOptions {
 export function sendStream(
   response: ServerResponse,
   reply: Reply & { stream: AsyncIterable<string> },
-  { last, heartbeat, failed }: StreamOptions,
+  { heartbeat, keepAlive, failed }: StreamOptions,
 ): () => void {
-  const headers = buildHeaders(reply, "text/event-stream", last);
-  response.writeHead(reply.status, [...headers, "cache-control", "no-store", "x-accel-buffering", "no"]);
-  response.flushHeaders();
+  const headers = [...buildHeaders(reply, "text/event-stream", false), "cache-control", "no-store"];
+  headers.push("x-accel-buffering", "no");
+  const body = plainBody(response, reply.status, headers, keepAlive) ?? nodeBody(response, reply.status, headers);
   let ended = false;
   let wake: (() => void) | undefined;
   const end = (): void => {
@@ -91,10 +101,11 @@ export function sendStream(
     wake?.();
   };
   const comments = setInterval(() => {
-    if (!reply.quiet && !response.writableNeedDrain) response.write(": still here\n\n");
+    if (!reply.quiet && !body.connection.writableNeedDrain) body.write(": still here\n\n");
   }, heartbeat);
+  const drain = (): void => wake?.();
   response.once("close", end);
-  response.on("drain", () => wake?.());
+  body.connection.on("drain", drain);
 
   const iterator = reply.stream[Symbol.asyncIterator]();
   /** Returns the next event; undefined at the end, or if the stream was ended in the meantime. */
@@ -109,7 +120,8 @@ export function sendStream(
     for (;;) {
       const result = await next();
       if (ended || !result || result.done) return;
-      if (!response.write(result.value)) await drained();
+      body.write(result.value);
+      if (body.connection.writableNeedDrain) await drained();
     }
   };
   void pump()
@@ -120,9 +132,68 @@ export function sendStream(
     })
     .finally(() => {
       clearInterval(comments);
-      response.end();
-      // Not awaited, because a stream that is waiting for an event returns only after that event.
+      body.connection.removeListener("drain", drain);
+      body.end();
+      // Does not wait for the return, because a stream that is waiting for an event returns only after that event.
       if (ended) void Promise.resolve(iterator.return?.()).catch(failed);
     });
   return end;
+}
+
+/** The body of a stream. */
+interface StreamBody {
+  write(text: string): void;
+  end(): void;
+  /** Shows whether the client reads too slowly. */
+  readonly connection: Writable;
+}
+
+function nodeBody(response: ServerResponse, status: number, headers: string[]): StreamBody {
+  response.writeHead(status, headers);
+  response.flushHeaders();
+  return { connection: response, write: (text) => void response.write(text), end: () => void response.end() };
+}
+
+/** Maximum number of characters that wait for the end of a turn of the event loop. */
+const mostWaiting = 16_384;
+
+/**
+ * Writes the head and all events of one turn of the event loop together, as `sendWhole` does and for the same reason:
+ * Node would write the head, every event and the end one by one. Returns undefined if only Node can write the reply.
+ */
+function plainBody(
+  response: ServerResponse,
+  status: number,
+  headers: string[],
+  keepAlive: number,
+): StreamBody | undefined {
+  const { socket, shouldKeepAlive, req } = response;
+  const isPlain = shouldKeepAlive && req.httpVersionMinor === 1 && !response.headersSent && "_headerSent" in response;
+  const head = isPlain ? plainHead(status, [...headers, "transfer-encoding", "chunked"], keepAlive) : undefined;
+  if (!socket || head === undefined) return undefined;
+  Object.assign(response, { _header: head, _headerSent: true });
+  let waiting = head;
+  let isLatin = true;
+  const flush = (): void => {
+    if (waiting !== "" && !socket.destroyed) socket.write(waiting, isLatin ? "latin1" : "utf8");
+    waiting = "";
+    isLatin = true;
+  };
+  process.nextTick(flush);
+  return {
+    connection: socket,
+    write(text) {
+      if (waiting === "") process.nextTick(flush);
+      const length = Buffer.byteLength(text);
+      isLatin &&= length === text.length;
+      waiting += `${length.toString(16)}\r\n${text}\r\n`;
+      // Flushes early. Otherwise, a stream that never waits would fill the memory.
+      if (waiting.length > mostWaiting) flush();
+    },
+    end() {
+      if (response.destroyed || socket.destroyed) return void response.end();
+      socket.write(`${waiting}0\r\n\r\n`, isLatin ? "latin1" : "utf8", () => response.end());
+      waiting = "";
+    },
+  };
 }

@@ -8,17 +8,17 @@ import type { Store } from "../core/store.ts";
 /** The log that stores the keys. */
 const keysLog = "holdfast:keys";
 const shortestSecret = 16;
-/** Tokens per generation. The cache holds at most two generations in each direction. */
+/** Tokens per cache generation. Each of the two caches holds at most two generations. */
 const remembered = 50_000;
 /** Prefix of every signed value, so that other data signed with the same key is not a valid token. */
-const purpose = "holdfast session token\n";
+const sessionPurpose = "holdfast session token\n";
 const signatureLength = 43;
 
 /**
  * Signs with the first key and accepts signatures made with any key. A token is the value and its HMAC-SHA256, both in
  * base64url. Recent tokens are cached, so a known session's request needs no HMAC.
  */
-export function createTokens(keys: string[]): Tokens {
+export function createTokens(keys: string[], purpose = sessionPurpose): Tokens {
   const [first] = keys;
   if (first === undefined) throw invalidOption("session tokens need at least one signing key");
   const issued = recent();
@@ -28,7 +28,7 @@ export function createTokens(keys: string[]): Tokens {
       const known = issued.get(value);
       if (known !== undefined) return known;
       const text = Buffer.from(value).toString("base64url");
-      const token = `${text}.${signature(first, text)}`;
+      const token = `${text}.${signature(first, purpose + text)}`;
       issued.set(value, token);
       checked.set(token, value);
       return token;
@@ -42,7 +42,7 @@ export function createTokens(keys: string[]): Tokens {
       const given = Buffer.from(token.slice(dot + 1));
       // Tries every key even after a match, so the time does not reveal which key matched.
       const fits = keys.filter((key) => {
-        const wanted = Buffer.from(signature(key, text));
+        const wanted = Buffer.from(signature(key, purpose + text));
         return wanted.length === given.length && timingSafeEqual(wanted, given);
       });
       if (fits.length === 0) return undefined;
@@ -53,8 +53,7 @@ export function createTokens(keys: string[]): Tokens {
   };
 }
 
-const signature = (key: string, text: string): string =>
-  createHmac("sha256", key).update(purpose).update(text).digest("base64url");
+const signature = (key: string, text: string): string => createHmac("sha256", key).update(text).digest("base64url");
 
 /** A cache that evicts unused entries: it keeps two generations and drops the older one. */
 function recent(): { get(key: string): string | undefined; set(key: string, value: string): void } {
@@ -97,10 +96,10 @@ export async function keysFromStore(store: Store): Promise<string[]> {
     entries: [{ body: JSON.stringify({ key: randomBytes(32).toString("base64url") }), at: now }],
     heading: { environment: keysLog, opened: now },
   });
-  // Either our key, or the key from a process that was first.
+  // The key in the store is ours, or that of a process that wrote it first.
   const stored = await storedKey(store);
   if (stored === undefined)
-    throw new HoldfastError("store_failed", "the store confirmed the key of the session tokens and then lost it");
+    throw new HoldfastError("store_failed", "the store confirmed the session token key and then lost it");
   return [stored];
 }
 
@@ -109,5 +108,5 @@ async function storedKey(store: Store): Promise<string | undefined> {
   if (!entry) return undefined;
   const { key } = Object(parseJson(entry.body)) as { key?: unknown };
   if (typeof key === "string" && key.length >= shortestSecret) return key;
-  throw new HoldfastError("store_corrupt", "the key of the session tokens in the store is damaged");
+  throw new HoldfastError("store_corrupt", "the key that signs session tokens is damaged in the store");
 }

@@ -1,6 +1,6 @@
 // createTurns(): spreads work over turns of the event loop, so that other requests are served in between.
 
-/** Milliseconds that a turn may take before the next turn waits for the same time, and before it waits longer. */
+/** After a turn longer than `shortTurn` ms, the queue pauses as long as the turn took; after `longTurn` ms, longer. */
 const [shortTurn, longTurn] = [1, 20];
 
 /** Queues work. Among waiting work, the highest priority runs first. Default priority: 0. */
@@ -8,7 +8,7 @@ export type InTurn = (work: () => void, priority?: number) => void;
 
 /**
  * Returns a function that queues work. Each turn of the event loop does at most `most` pieces of it. After a turn
- * longer than 1 ms, the event loop is left to others for the same time. After a turn of 20 n ms, for n times as long.
+ * longer than 1 ms, the queue pauses for the same time. After a turn of 20 n ms, it pauses n times as long.
  */
 export function createTurns(most: number): InTurn {
   const waiting: { next: () => void; priority: number }[] = [];
@@ -18,7 +18,7 @@ export function createTurns(most: number): InTurn {
   function schedule(): void {
     isScheduled = true;
     setImmediate(work);
-    // The second one runs in the same phase, after the promises that the work has settled.
+    // `rest` runs in the same phase as `work`, after the callbacks of promises that `work` settled.
     setImmediate(rest);
   }
 

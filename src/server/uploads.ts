@@ -6,7 +6,7 @@ import { createShapeCheck, parseBody, tooLarge } from "./body.ts";
 import type { Limits } from "./limits.ts";
 import { createTurns } from "./turns.ts";
 
-/** Bytes above which a body takes turns with other large ones. */
+/** Bytes above which a body takes turns with other large bodies. */
 const largeBody = 65_536;
 /** Number of large bodies that are read in one turn of the event loop, about 64 KB each. */
 const readsPerTurn = 4;
@@ -18,7 +18,7 @@ const rateWindow = 5_000;
 
 /** A body, from its headers until it is parsed or refused. */
 export interface Upload {
-  /** Called once per tick. Returns the reason to give up on the body. */
+  /** Called once per tick. Returns the reason to refuse the body, if there is one. */
   tick(): HoldfastError | undefined;
   /** Forgets the body, whose client is gone or was refused. */
   end(): void;
@@ -41,8 +41,8 @@ export function createUploads({ limits, tick, metrics }: UploadsOptions) {
   let held = 0;
 
   /**
-   * Continues reading when it is this body's turn. The most complete body is first, so that few of them are in memory
-   * at once.
+   * Continues reading when it is this body's turn. The body with the most bytes so far is first, so that few bodies are
+   * in memory at the same time.
    */
   function takeTurn(incoming: IncomingMessage, size: number, onTurn?: () => void): void {
     incoming.pause();
@@ -79,7 +79,7 @@ export function createUploads({ limits, tick, metrics }: UploadsOptions) {
         held -= size;
         chunks.length = 0;
         if (isPaused) socket.resume();
-        // Its pause may still be scheduled.
+        // Also cancels a pause that is still scheduled.
         isPaused = false;
       }
 
@@ -102,7 +102,7 @@ export function createUploads({ limits, tick, metrics }: UploadsOptions) {
           return new HoldfastError("too_busy", message);
         }
         chunks.push(chunk);
-        // Deeper nesting needs at least two brackets per level, so short bodies are not scanned.
+        // Short bodies are not scanned, because too deep nesting needs at least two brackets per level.
         if (size <= limits.depth * 2) return undefined;
         checkShape ??= createShapeCheck(limits);
         let fault: string | undefined;
@@ -116,7 +116,7 @@ export function createUploads({ limits, tick, metrics }: UploadsOptions) {
         bytesRead = socket.bytesRead;
         if (bytesRead === before || bytesRead - before > smallRead) return;
         isPaused = true;
-        // Not immediately, because Node starts to read again after this piece.
+        // Pauses the body later, because Node starts to read again after this piece.
         setImmediate(() => void (isPaused && socket.pause()));
       }
 
@@ -129,7 +129,8 @@ export function createUploads({ limits, tick, metrics }: UploadsOptions) {
         }
         const isLarge = size > largeBody;
         end();
-        if (isLarge) parseInTurn(() => done(undefined, body));
+        // Handled before the next body is parsed: a parsed body takes up to thirty times the memory of its bytes.
+        if (isLarge) parseInTurn(() => done(undefined, body), 1);
         else done(undefined, body);
       }
 
@@ -175,5 +176,5 @@ export function createUploads({ limits, tick, metrics }: UploadsOptions) {
 
 const tooSlow = (message: string): HoldfastError => new HoldfastError("request_timeout", message);
 
-const unreadable = (why: string): HoldfastError =>
-  new HoldfastError("invalid_json", `the body cannot be read: ${why.slice(0, 300)}`);
+export const unreadable = (why: string): HoldfastError =>
+  new HoldfastError("invalid_json", `cannot read the body: ${why.slice(0, 300)}`);

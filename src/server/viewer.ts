@@ -1,24 +1,12 @@
-// viewerFiles(): serves the viewer's page under /view, from its build folder.
-import { readFile } from "node:fs/promises";
-import { join } from "node:path";
+// viewerFiles(): serves the viewer's page under /view. adkWebFiles(): serves ADK's web UI, for the server's agents.
 import { fileURLToPath } from "node:url";
-import { HoldfastError } from "../core/errors.ts";
-import type { Protocol, Reply } from "../core/protocol.ts";
+import type { Protocol } from "../core/protocol.ts";
+import { pageFiles } from "./page-files.ts";
 
 /** The page's build folder. The path is the same from src and from dist. */
 export const viewerFolder = fileURLToPath(new URL("../../dist/viewer", import.meta.url));
 
-const types: { [ending: string]: string } = {
-  html: "text/html; charset=utf-8",
-  js: "text/javascript; charset=utf-8",
-  css: "text/css; charset=utf-8",
-  svg: "image/svg+xml",
-};
-
-/**
- * The page shows text written by models. If a browser mistook some text for code, that code must neither run nor reach
- * the network.
- */
+/** The page shows text from models. Even if a browser treated some text as code, this policy must stop it. */
 const policy = [
   "default-src 'none'",
   "script-src 'self'",
@@ -31,47 +19,33 @@ const policy = [
 ].join("; ");
 
 const headers = {
-  "content-security-policy": policy,
   "x-content-type-options": "nosniff",
   "referrer-policy": "no-referrer",
-  // The page changes with each version of the server.
+  // Browsers must not keep an old page, because the page changes with each version of the server.
   "cache-control": "no-cache",
 };
 
 export function viewerFiles(folder: string): Protocol {
-  async function replyTo(path: string): Promise<Reply> {
-    if (path === "/view") return { status: 302, headers: { ...headers, location: "/view/" } };
-    const name = path.slice("/view/".length) || "index.html";
-    // Allows only a plain file name, so that nothing can leave the folder.
-    const [, ending = ""] = /^[a-z0-9][a-z0-9_-]*\.([a-z]+)$/i.exec(name) ?? [];
-    const type = Object.hasOwn(types, ending) ? types[ending] : undefined;
-    const text = type === undefined ? undefined : await textIn(join(folder, name));
-    if (type !== undefined && text !== undefined) return page(type, text);
-    if (name === "index.html") throw missing("the viewer was not built; npm run build does");
-    throw missing("the viewer has no such file; its page is at /view/");
-  }
-
-  return {
+  return pageFiles({
     name: "viewer",
-    // With a different method, "/view" may be a tool.
-    handle: ({ method, path }) =>
-      method === "GET" && (path === "/view" || path.startsWith("/view/")) ? replyTo(path) : undefined,
-  };
+    at: "/view",
+    folder,
+    headers: { ...headers, "content-security-policy": policy },
+    remedy: "the viewer is not built; build it with: npm run build",
+  });
 }
 
-const page = (type: string, text: string): Reply => ({
-  status: 200,
-  headers: { ...headers, "content-type": type },
-  text,
-});
-
-async function textIn(file: string): Promise<string | undefined> {
-  try {
-    return await readFile(file, "utf8");
-  } catch (thrown) {
-    if ((thrown as NodeJS.ErrnoException).code === "ENOENT") return undefined;
-    throw thrown;
-  }
+/**
+ * Serves ADK's web UI from its folder. `path` has the routes of the `adk` protocol, and `at` is the path of the server.
+ */
+export function adkWebFiles(folder: string, path: string, at = ""): Protocol {
+  return pageFiles({
+    name: "ADK web UI",
+    at: `${path}/dev-ui`,
+    folder,
+    headers,
+    isNested: true,
+    own: { "assets/config/runtime-config.json": JSON.stringify({ backendUrl: at + path }) },
+    remedy: `${folder} has no index.html; --adk-web names the folder dist/browser of the package @google/adk-devtools`,
+  });
 }
-
-const missing = (message: string): HoldfastError => new HoldfastError("not_found", message);

@@ -1,5 +1,5 @@
-// Runs several server processes behind one port. A supervisor starts workers that share a store and do not know about
-// each other. Any worker can serve any session.
+// Runs several server processes on one port. A supervisor starts workers, which share a store. Any worker can serve any
+// session.
 import cluster, { type Worker } from "node:cluster";
 import { createServer, type AddressInfo } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
@@ -53,11 +53,11 @@ export async function superviseWorkers({
   token,
   announce,
 }: SupervisorOptions): Promise<void> {
-  // Chosen here, so that a restarted worker listens on the same port.
+  // The supervisor chooses the port, so that a restarted worker listens on the same one.
   const port = wanted === 0 ? await freePort(host) : wanted;
   const alive = new Set<Worker>();
-  // Workers accept connections themselves. If a connection were handed over to a worker that just died, it would stay
-  // open without an answer.
+  // Workers accept connections themselves. If a connection were passed to a worker that just died, it would stay open
+  // without an answer.
   cluster.schedulingPolicy = cluster.SCHED_NONE;
   let stopping = false;
   /** Workers that have announced their URL. */
@@ -155,7 +155,7 @@ export async function followSupervisor(opening: Promise<Serving>): Promise<void>
   let stopping: Promise<void> | undefined;
   let isServing = false;
   const stop = (): void => {
-    // It is not serving requests yet, and waiting for its store may take long.
+    // A worker that does not serve yet exits immediately, because waiting for its store may take long.
     if (!isServing) process.exit(0);
     stopping ??= opening
       .then((serving) => serving.close())
@@ -175,7 +175,7 @@ export async function followSupervisor(opening: Promise<Serving>): Promise<void>
     } else if (message.asking !== undefined) answers.get(message.asking)?.(message.peers ?? []);
   });
   process.on("disconnect", stop).on("SIGTERM", stop);
-  // A terminal sends SIGINT to the whole process group. The supervisor decides what it means.
+  // Ignores SIGINT, which a terminal sends to the whole process group. The supervisor stops the workers.
   process.on("SIGINT", () => undefined);
   const { url } = await opening;
   isServing = true;

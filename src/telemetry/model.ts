@@ -4,7 +4,7 @@ import { mapModelAgents, type Agent } from "../core/agent.ts";
 import type { Model, ModelRequest, ModelResponse } from "../core/model.ts";
 import type { Spans } from "./spans.ts";
 
-/** Model kinds with the model's name after the colon; `chat` is OpenAI's older API. */
+/** The provider of each kind of model that is named `<kind>:<model>`. `chat` is OpenAI's older API. */
 const providers = new Map([
   ["openai", "openai"],
   ["chat", "openai"],
@@ -24,7 +24,7 @@ function tracedModel(model: Model, spans: Spans): Model {
         run: () => model.respond(request, options),
         before: () => ({
           "gen_ai.operation.name": "chat",
-          // The newer of the two names. Some tools know only `gen_ai.system`.
+          // Some tools know only the older attribute name, `gen_ai.system`.
           "gen_ai.provider.name": provider,
           "gen_ai.system": provider,
           "gen_ai.request.model": name,
@@ -56,14 +56,14 @@ function answered({ id, model, status, usage, output }: ModelResponse): Attribut
   };
 }
 
-/** Keeps only numbers: servers and rows may send any type. */
+/** Keeps only attributes with a number as their value, because servers and rows may contain values of any type. */
 function numbers(given: { [attribute: string]: unknown }): Attributes {
   return Object.fromEntries(
     Object.entries(given).filter((entry): entry is [string, number] => typeof entry[1] === "number"),
   );
 }
 
-/** Copies an agent with all its models traced, including those of agents below it or used as tools. */
+/** Copies an agent with all its models traced, including the models of sub-agents and of agents used as tools. */
 export function tracedAgent<A extends Agent>(agent: A, spans: Spans): A {
   return mapModelAgents(agent, (found) => ({ ...found, model: tracedModel(found.model, spans) })) as A;
 }

@@ -7,7 +7,7 @@ import { shortDigest, type Spans } from "./spans.ts";
 /** Paths polled by machines; not traced. */
 const untracedPaths = new Set(["/healthz", "/readyz", "/metrics"]);
 
-/** Continues the client's trace if the request names one. */
+/** Traces requests. A request that names the client's trace becomes part of it. */
 export function tracedRequests<App extends { handle(request: Request): Promise<Reply> }>(app: App, spans: Spans): App {
   const { propagation, ROOT_CONTEXT, SpanKind } = spans.api;
   return {
@@ -19,7 +19,7 @@ export function tracedRequests<App extends { handle(request: Request): Promise<R
         kind: SpanKind.SERVER,
         parent: propagation.extract(ROOT_CONTEXT, request.headers),
         run: () => app.handle(request),
-        // The path is not used, because it may contain a session id.
+        // The path is not recorded, because it may contain a session id.
         before: () => ({ "http.request.method": request.method }),
         after: ({ status }) => ({
           "http.response.status_code": status,
@@ -30,9 +30,7 @@ export function tracedRequests<App extends { handle(request: Request): Promise<R
   };
 }
 
-/**
- * Returns the W3C `traceparent` header, so that a different server can continue this trace. Empty if no span is active.
- */
+/** Returns the W3C `traceparent` header, so that another server can continue this trace. Empty if no span is active. */
 export function traceHeaders({ api: { context, propagation } }: Spans): { [name: string]: string } {
   const headers = {};
   propagation.inject(context.active(), headers);

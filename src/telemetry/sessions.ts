@@ -1,4 +1,4 @@
-// tracedSessions(): records spans for open, seed, call and verify, the verbs that run an author's code.
+// tracedSessions(): records spans for open, seed, call and verify, the operations that run an author's code.
 import type { AnyEnvironment } from "../core/environment.ts";
 import type { Sessions } from "../core/sessions.ts";
 import { shortDigest, type Spans } from "./spans.ts";
@@ -25,7 +25,7 @@ export function tracedSessions<E extends AnyEnvironment>(sessions: Sessions<E>, 
         ...about,
         name: "holdfast.call",
         run: () => sessions.call(session, tool, ...rest),
-        // An unknown name is text written by a model.
+        // An unknown tool name is not recorded, because a model wrote it.
         before: () => ({ ...before(session), "holdfast.tool": definitions.has(tool) ? tool : "unknown tool" }),
         after: (answer) => ({
           "holdfast.outcome": answer.ok ? "ok" : answer.error.code,

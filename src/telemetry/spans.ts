@@ -1,4 +1,4 @@
-// createSpans(): records spans around promises and generators, with their parent, attributes and end.
+// createSpans(): records spans around promises and generators, with their parent, attributes and outcome.
 import type * as OpenTelemetry from "@opentelemetry/api";
 import type { Attributes, Context, Span, SpanKind, Tracer } from "@opentelemetry/api";
 import { hash } from "node:crypto";
@@ -16,7 +16,7 @@ interface Traced<T> {
   before(): Attributes;
   /** Attributes known at the end. An `error.type` marks the span as failed. */
   after(value: T): Attributes;
-  /** Environment of the spans below it. */
+  /** The environment name for child spans. */
   environment?: string;
   run(): Promise<T>;
 }
@@ -28,9 +28,7 @@ export interface Spans {
   /** The environment of the active context. */
   environment(): string | undefined;
   traced<T>(options: Traced<T>): Promise<T>;
-  /**
-   * Like `traced`, for a generator: the span is active whenever the reader asks for more, and ends with the generator.
-   */
+  /** Like `traced`, for a generator. The span is active while the generator runs, and ends with it. */
   tracedGenerator<Event, Result>(
     options: Omit<Traced<Result>, "run">,
     generator: AsyncGenerator<Event, Result, undefined>,
@@ -48,7 +46,7 @@ export function createSpans(api: Api, tracer: Tracer): Spans {
     if (said["error.type"] !== undefined) span.setStatus({ code: api.SpanStatusCode.ERROR });
   }
 
-  /** Records only the code, because a message may contain parts of a state. */
+  /** Records only the error code, because an error message may contain parts of a state. */
   function fail(span: Span, thrown: unknown): void {
     describe(span, () => ({ "error.type": errorCode(thrown) }));
   }
@@ -65,7 +63,7 @@ export function createSpans(api: Api, tracer: Tracer): Spans {
     isWithin: () => trace.getActiveSpan() !== undefined,
     environment: () => context.active().getValue(environmentKey) as string | undefined,
     async traced({ run, after, ...options }) {
-      // Below a span that is not recorded, skip tracing.
+      // Skips tracing inside a span that is not recorded.
       if (!options.parent && trace.getActiveSpan()?.isRecording() === false) return run();
       const { span, inside } = start(options);
       try {
@@ -94,7 +92,7 @@ export function createSpans(api: Api, tracer: Tracer): Spans {
         fail(span, thrown);
         throw thrown;
       } finally {
-        // Also reached when the reader stops early.
+        // This also runs when the reader stops early.
         await context.with(inside, () => generator.return(undefined as never));
         span.end();
       }
@@ -104,8 +102,5 @@ export function createSpans(api: Api, tracer: Tracer): Spans {
 
 const errorCode = (thrown: unknown): string => (isHoldfastError(thrown) ? thrown.code : "internal");
 
-/**
- * Returns a session's name in traces. The id itself is not used, because it grants access and traces are stored
- * elsewhere.
- */
+/** Returns a session's name for traces, which are stored elsewhere. Its id would grant access to the session. */
 export const shortDigest = (session: string): string => hash("sha256", session).slice(0, 16);

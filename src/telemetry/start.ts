@@ -18,7 +18,7 @@ import { traceHeaders, tracedPlay, tracedRequests, tracedRun } from "./root-span
 
 /** Each method returns a traced version of its argument. */
 export interface Telemetry {
-  /** `url`: the URL it was opened with; spans show only the kind of store. */
+  /** `url`: the URL that the store was opened with; spans show only the kind of store. */
   store(store: Store, url: string): Store;
   sessions<E extends AnyEnvironment>(sessions: Sessions<E>): Sessions<E>;
   agent<A extends Agent>(agent: A): A;
@@ -37,7 +37,7 @@ export interface Telemetry {
 type Variables = { readonly [name: string]: string | undefined };
 
 const packages = ["api", "sdk-trace-node", "resources", "exporter-trace-otlp-http"];
-/** Milliseconds for sending the last spans. */
+/** Maximum milliseconds for sending the remaining spans. */
 const flushTimeout = 2_000;
 /** Milliseconds between two messages about failed exports. */
 const complaintInterval = 60_000;
@@ -50,7 +50,7 @@ export async function startTelemetry(variables: Variables): Promise<Telemetry | 
   if (!isOn(variables)) return undefined;
   const protocol = variables["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"] ?? variables["OTEL_EXPORTER_OTLP_PROTOCOL"];
   if (protocol === "grpc") {
-    const message = "traces are sent over HTTP: name a collector's port for OTLP over HTTP, which by default is 4318";
+    const message = "traces can be sent only over HTTP: use the collector's port for OTLP over HTTP, usually 4318";
     throw invalidOption(`${message}, and do not set the protocol to grpc`);
   }
   const [api, sdk, resources, { OTLPTraceExporter }] = await loaded();
@@ -70,7 +70,7 @@ export async function startTelemetry(variables: Variables): Promise<Telemetry | 
     resource: resourceFromAttributes(own).merge(detected),
     spanProcessors: [new sdk.BatchSpanProcessor(exporter)],
   });
-  // Registered globally, so that spans in an author's code become children of this trace.
+  // The provider is registered globally, so that spans in an author's code become children of this trace.
   provider.register();
   const spans = createSpans(api, provider.getTracer("holdfast"));
   let stopping: Promise<void> | undefined;
@@ -84,7 +84,7 @@ export async function startTelemetry(variables: Variables): Promise<Telemetry | 
     headers: () => traceHeaders(spans),
     stop() {
       const sent = async (): Promise<void> => {
-        // The work is finished at this point, so undelivered spans must not make it fail.
+        // The work is finished at this point, so spans that cannot be sent must not make it fail.
         const flushed = provider.shutdown().catch(() => undefined);
         await Promise.race([flushed, delay(flushTimeout, undefined, { ref: false })]);
         for (const agent of agents) agent.destroy();
@@ -110,7 +110,7 @@ async function loaded() {
     ]);
   } catch (cause) {
     const names = packages.map((name) => `@opentelemetry/${name}`).join(" ");
-    const message = `OTEL_EXPORTER_OTLP_ENDPOINT is set, and traces need \`npm install ${names}\``;
+    const message = `OTEL_EXPORTER_OTLP_ENDPOINT is set, but the packages for traces are missing; run \`npm install ${names}\``;
     throw new HoldfastError("missing_dependency", message, { cause });
   }
 }
@@ -123,7 +123,7 @@ function complaints() {
     if (now - said < complaintInterval) return;
     said = now;
     const [, plain = message] = /"message":"([^"]*)"/.exec(message) ?? [];
-    process.stderr.write(`traces are being lost; everything else continues: ${plain.slice(0, 300)}\n`);
+    process.stderr.write(`traces cannot be sent and are lost; everything else keeps working: ${plain.slice(0, 300)}\n`);
   };
   const nothing = (): void => undefined;
   return { error: say, warn: say, info: nothing, debug: nothing, verbose: nothing };

@@ -19,10 +19,7 @@ export function tracedStore(store: Store, url: string, spans: Spans): Store {
     return environment === undefined ? {} : { "holdfast.environment": environment };
   }
 
-  /**
-   * Traces a read inside another span. Other reads are periodic polls by probes and streams, which would drown out the
-   * rest.
-   */
+  /** Traces a read inside another span. Other reads come from periodic polling and would hide the useful spans. */
   function read<T extends Found>(name: string, session: string, run: () => Promise<T>): Promise<T> {
     if (!spans.isWithin()) return run();
     return spans.traced({
