@@ -1,18 +1,26 @@
 // holdfast check: tests an environment, a running gym protocol server, or a store.
 import type { Command } from "commander";
-import type { AnyEnvironment } from "../core/environment.ts";
-import { cannotLoad, invalidOption, messageOf } from "../core/errors.ts";
+import { invalidOption } from "../core/errors.ts";
 import { summarizeThrown, type Thrown } from "../core/event.ts";
-import { isObject, type Json } from "../core/json.ts";
+import type { Json } from "../core/json.ts";
 import { sample } from "../core/json-sample.ts";
-import type { Solution } from "../testing/environments.ts";
+import { toJsonSchema } from "../core/schema.ts";
+import { load, readTasks } from "../rollout/load.ts";
+import { serve } from "../server/serve.ts";
+import { memoryStore } from "../stores/memory.ts";
+import { openStore } from "../stores/open.ts";
+import { runEnvironmentChecks } from "../testing/environment-checks.ts";
+import type { Call } from "../testing/environments.ts";
 import type { Checked } from "../testing/gym-checks.ts";
+import { checkServed, checkServer } from "../testing/server-checks.ts";
+import { checkPrefix, runStoreChecks } from "../testing/store-checks.ts";
+import { createCounterLine } from "./counter-line.ts";
 import { json } from "./flags.ts";
 import { createTally } from "./tally.ts";
 
 interface Flags {
-  tool: string[];
-  input: Json[];
+  tool?: string[];
+  input?: Json[];
   task?: Json;
   tasks?: string;
   token?: string;
@@ -29,27 +37,31 @@ Examples:
       --tool increment_counter --input '{"count":2}' \\
       --tool get_counter_value --input '{}'
 
-An environment is checked with solution.ts and tasks.jsonl beside it. For a
-server, choose calls that show its state with --tool, or --tasks with tools;
-Holdfast servers list their tools. A failed check prints the commands that
-reproduce it, and the exit code is 1.`;
+An environment is checked with the solution.ts and tasks.jsonl next to it. A
+Holdfast server lists its own tools. For other servers, name tools with --tool
+whose results show the state, or pass a tasks file whose first row lists tools.
+If a check fails, the command prints the requests that reproduce the failure,
+and the exit code is 1.`;
 
-export function addCheck(program: Command): void {
+export function add(program: Command): void {
   const collect = <T>(parse: (text: string) => T) => {
-    return (text: string, before: T[]): T[] => [...before, parse(text)];
+    return (text: string, before: T[] = []): T[] => [...before, parse(text)];
   };
   program
     .command("check")
     .description(
-      "Check an environment, a running server of the gym protocol, or a store for faults that spoil rewards or lose state.",
+      "Check an environment, a running gym protocol server, or a store for bugs that corrupt rewards or lose state.",
     )
-    .argument("[target]", "a folder, file or package with an environment, or the URL of a server")
-    .option("--store <url>", "check this store instead of a target; writes and deletes sessions in it")
-    .option("--tool <name>", "a tool to call; may be repeated", collect(String), [])
-    .option("--input <json>", "the arguments of a tool, in the order of --tool", collect(json), [])
-    .option("--task <json>", "the task to seed with", json)
-    .option("--tasks <file>", "a tasks file as JSON lines; the first row gives the task and the tools")
-    .option("--token <text>", "bearer token of the server, to ask it for its tools")
+    .argument("[target]", "an environment (folder, file or package), or a server URL")
+    .option("--store <url>", "check this store instead of a target; the check writes and deletes sessions in it")
+    .option("--tool <name>", "a tool to call (repeatable)", collect(String))
+    .option("--input <json>", "tool arguments as JSON, in the same order as the --tool options", collect(json))
+    .option("--task <json>", "the task for the seed request", json)
+    .option(
+      "--tasks <file>",
+      "a tasks file in JSON Lines format; the check uses the task and the tools of its first row",
+    )
+    .option("--token <text>", "the server's bearer token, used to list its tools")
     .option("--json", "print the results as JSON")
     .addHelpText("after", example)
     .action(run);
@@ -62,167 +74,60 @@ async function run(target: string | undefined, flags: Flags): Promise<void> {
   if (results.some(({ result }) => result === "fail")) process.exitCode = 1;
 }
 
+async function check(target: string | undefined, flags: Flags, onError: OnError): Promise<Checked[]> {
+  const { store, token } = flags;
+  if (target === undefined && store !== undefined) return checkStore(store);
+  if (target === undefined || store !== undefined) {
+    throw invalidOption("name one target to check: an environment, a server URL, or --store URL");
+  }
+  const read = flags.tasks === undefined ? undefined : readTasks(flags.tasks);
+  const tasks = flags.task === undefined ? read : [flags.task];
+  const calls = (flags.tool ?? []).map((tool, at) => ({ tool, input: flags.input?.[at] ?? {} }));
+  if (!/^https?:\/\//.test(target)) return checkEnvironment(target, { tasks, calls, onError });
+  return checkServer({ url: target.replace(/\/+$/, ""), task: tasks && (tasks[0] ?? {}), calls, token });
+}
+
+async function checkStore(url: string): Promise<Checked[]> {
+  process.stderr.write(
+    `This check writes sessions whose names start with ${checkPrefix}, and deletes them again. It changes nothing else, but\n` +
+      "it lists all sessions many times: use an empty store or a test store.\n",
+  );
+  const line = createCounterLine("checks run");
+  return runStoreChecks(() => openStore(url), line.add).finally(line.end);
+}
+
 type OnError = (error: Thrown) => void;
 
-async function check(target: string | undefined, flags: Flags, onError: OnError): Promise<Checked[]> {
-  if ((target === undefined) === (flags.store === undefined)) {
-    throw invalidOption("name one target to check: an environment, the URL of a server, or --store URL");
-  }
-  if (target === undefined) {
-    const { checkStore } = await import("./check/store.ts");
-    return checkStore(flags.store as string);
-  }
-  const isServer = /^https?:\/\//.test(target);
-  return isServer ? checkServer(target.replace(/\/+$/, ""), flags) : checkEnvironment(target, flags, onError);
+interface Chosen {
+  tasks: Json[] | undefined;
+  calls: Call[];
+  onError: OnError;
 }
 
-type Row = { [field: string]: Json };
-type Schemas = Map<string, { [key: string]: Json }>;
-
-async function checkServer(url: string, flags: Flags): Promise<Checked[]> {
-  await assertAnswers(url);
-  const { readTasks } = await import("../rollout/load.ts");
-  const [row = {}] = flags.tasks === undefined ? [] : readTasks(flags.tasks);
-  const task = toRow(flags.task ?? row);
-  const { tools = [] } = toRow(task["responses_create_params"] ?? {});
-  const schemas: Schemas = new Map(
-    (Array.isArray(tools) ? tools : [])
-      .map(toRow)
-      .map(({ name, parameters }) => [String(name), toRow(parameters ?? {})]),
-  );
-  const described = await describedAt(url, flags.token);
-  const { bestReward } = described;
-  if (schemas.size > 0) return checkServed({ url, task, schemas, flags, bestReward });
-  const given = flags.task ?? flags.tasks;
-  const sampled = given === undefined && described.task ? toRow(sample(described.task)) : task;
-  return checkServed({ url, task: sampled, schemas: described.schemas, flags, bestReward });
-}
-
-/** Sends one request. Any reply is fine. */
-async function assertAnswers(url: string): Promise<void> {
-  const { createGymClient, networkFailure } = await import("../testing/gym-checks/client.ts");
-  try {
-    await createGymClient({ url, name: "a", commands: [] }).get("/");
-  } catch (thrown) {
-    throw cannotLoad(`nothing answers at ${url}: ${networkFailure(thrown) ?? messageOf(thrown)}`, thrown);
-  }
-}
-
-interface Described {
-  schemas: Schemas;
-  task?: Row;
-  bestReward?: number;
-}
-
-/** Asks a server to describe its environment, which Holdfast's servers do. */
-async function describedAt(url: string, token: string | undefined): Promise<Described> {
-  try {
-    const headers = new Headers();
-    if (token !== undefined) headers.set("authorization", `Bearer ${token}`);
-    const reply = await fetch(`${url}/v1/environment`, { headers, signal: AbortSignal.timeout(10_000) });
-    if (!reply.ok) return { schemas: new Map() };
-    const { tools = [], task = {}, bestReward } = toRow((await reply.json()) as Json);
-    const rows = (Array.isArray(tools) ? tools : []).map(toRow);
-    const schemas = new Map(rows.map(({ name, input }) => [String(name), toRow(input ?? {})]));
-    return { schemas, task: toRow(task), ...(typeof bestReward === "number" && { bestReward }) };
-  } catch {
-    return { schemas: new Map() };
-  }
-}
-
-async function checkEnvironment(target: string, flags: Flags, onError: OnError): Promise<Checked[]> {
-  const { load, readTasks } = await import("../rollout/load.ts");
+async function checkEnvironment(target: string, { tasks: chosen, calls, onError }: Chosen): Promise<Checked[]> {
   const { environment, solution, tasks: beside } = await load(target);
-  const { toJsonSchema } = await import("../core/schema.ts");
-  const { memoryStore } = await import("../stores/memory.ts");
-  const { serve } = await import("../server/serve.ts");
-  const given = flags.task === undefined ? undefined : [flags.task];
-  const found = given ?? (flags.tasks === undefined ? beside : readTasks(flags.tasks));
+  const found = chosen ?? beside;
   const tasks = found.length > 0 ? found : [sample(toJsonSchema(environment.task))];
-
-  const results = await tryCases(environment, tasks, solution, onError);
+  const results = await runEnvironmentChecks({ environment, tasks, solution, onError });
   const store = memoryStore();
-  const serving = await serve({ environments: [environment], store, port: 0, log: { what: "none" } });
+  const { url, close } = await serve({ environments: [environment], store, port: 0, log: { what: "none" } });
   try {
-    const schemas: Schemas = new Map(
-      [...environment.definitions].map(([name, { input }]) => [name, toJsonSchema(input)]),
-    );
+    const schemas = new Map([...environment.definitions].map(([name, { input }]) => [name, toJsonSchema(input)]));
     const { bestReward } = environment;
-    const served = await checkServed({ url: serving.url, task: toRow(tasks[0]), schemas, flags, solution, bestReward });
-    results.push(...served.map((checked) => elsewhere(checked, serving.url, target)));
+    const served = await checkServed({ url, task: tasks[0], schemas, calls, solution, bestReward });
+    results.push(...served.map((checked) => elsewhere(checked, url, target)));
   } finally {
-    await serving.close();
+    await close();
     await store.close();
   }
   return results;
 }
 
-/** Adds a command that starts a server, because this check's server is gone when someone reads the commands. */
+/** Adds a command that starts a server to the steps that reproduce a failure: the check's own server stops with it. */
 function elsewhere({ reproduce, ...checked }: Checked, url: string, target: string): Checked {
   if (!reproduce) return checked;
   const commands = reproduce.map((command) => command.replaceAll(url, "http://127.0.0.1:8080"));
   return { ...checked, reproduce: [`npx holdfast serve ${target} --port 8080 &`, ...commands] };
-}
-
-async function tryCases(
-  environment: AnyEnvironment,
-  tasks: Json[],
-  solution: Solution | undefined,
-  onError: OnError,
-): Promise<Checked[]> {
-  const { environmentCases, solutionCases } = await import("../testing/environments.ts");
-  const { createSessions } = await import("../session/sessions.ts");
-  const { memoryStore } = await import("../stores/memory.ts");
-  const open = () => createSessions({ environment, store: memoryStore(), onError });
-  const results: Checked[] = [];
-  const attempt = async (what: string, run: () => Promise<void>): Promise<void> => {
-    const why = "Every environment must have this property; see docs/promises.md.";
-    await run().then(
-      () => results.push({ what, result: "pass", why }),
-      (thrown: unknown) => results.push({ what, result: "fail", message: messageOf(thrown), why }),
-    );
-  };
-  for (const { name, run } of environmentCases) await attempt(name, () => run({ open, tasks }));
-  for (const { name, run } of solutionCases) {
-    if (solution) await attempt(name, () => run({ open, tasks, solution }));
-    else
-      results.push({ what: name, result: "skipped", message: "there is no solution beside the environment", why: "" });
-  }
-  return results;
-}
-
-interface Served {
-  url: string;
-  task: Row;
-  schemas: Schemas;
-  flags: Flags;
-  solution?: Solution | undefined;
-  bestReward?: number | undefined;
-}
-
-async function checkServed({ url, task, schemas, flags, solution, bestReward }: Served): Promise<Checked[]> {
-  const { playSolution, runGymChecks } = await import("../testing/gym-checks.ts");
-  const named = flags.tool.map((tool, at) => ({ tool, input: flags.input[at] ?? {} }));
-  const sampled = [...schemas].map(([tool, schema]) => ({ tool, input: sample(schema) }));
-  const tools: Schemas = new Map([...named.map(({ tool }) => [tool, {}] as const), ...schemas]);
-  if (tools.size === 0) {
-    throw invalidOption(
-      `the server at ${url} does not list its tools; name one with --tool, or give --tasks or its --token`,
-    );
-  }
-  try {
-    if (named.length > 0) return await runGymChecks({ url, task, calls: named, tools, solution, bestReward });
-    const calls = solution ? await playSolution({ url, task }, solution) : sampled;
-    const others = sampled.map((call) => [call]);
-    return await runGymChecks({ url, task, calls, others, tools, solution, bestReward });
-  } catch (thrown) {
-    throw cannotLoad(`${url} could not be checked: ${messageOf(thrown)}`, thrown);
-  }
-}
-
-function toRow(value: Json | undefined): Row {
-  if (isObject(value)) return value;
-  throw invalidOption(`a task must be a JSON object, not ${JSON.stringify(value)}`);
 }
 
 function inWords(results: Checked[], errors: string[]): string {
@@ -238,6 +143,6 @@ function inWords(results: Checked[], errors: string[]): string {
   const count = (wanted: Checked["result"]): number => results.filter(({ result }) => result === wanted).length;
   lines.push("", `${count("pass")} passed, ${failed.length} failed, ${count("skipped")} skipped`);
   if (errors.length > 0)
-    lines.push("", "errors thrown by your code during the checks, which also send invalid arguments", ...errors);
+    lines.push("", "errors thrown by your code (some checks send invalid arguments on purpose)", ...errors);
   return `${lines.join("\n")}\n`;
 }

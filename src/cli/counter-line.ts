@@ -1,4 +1,4 @@
-// Shows a counting line on a terminal during long work; prints nothing elsewhere.
+// Shows a progress counter during long work if standard error is a terminal; otherwise prints nothing.
 
 const every = 200;
 
@@ -12,7 +12,7 @@ export function createCounterLine(what: string) {
       shown = performance.now();
       stderr.write(`\r\u001B[2K${count} ${what}`);
     },
-    /** Removes the line. */
+    /** Clears the counter from the terminal. */
     end(): void {
       if (stderr.isTTY) stderr.write("\r\u001B[2K");
     },

@@ -3,13 +3,13 @@ import type { Command } from "commander";
 import { errorTable, invalidOption, type ErrorCode } from "../core/errors.ts";
 import { suggest } from "../core/suggest.ts";
 import { terminalWidth, wrap } from "./help.ts";
-import { print } from "./plain.ts";
+import { print } from "../io/plain.ts";
 
-export function addErrors(program: Command): void {
+export function add(program: Command): void {
   program
     .command("errors")
     .description("Explain an error code, or list all codes.")
-    .argument("[code]", "the code, as in session_busy")
+    .argument("[code]", "an error code, as in session_busy")
     .addHelpText("after", "\nExamples:\n  $ npx holdfast errors\n  $ npx holdfast errors session_busy")
     .action(explain);
 }
@@ -20,7 +20,7 @@ function explain(code: string | undefined): void {
   if (code === undefined) {
     const width = terminalWidth() ?? Infinity;
     for (const each of codes) print(wrap(`${each.padEnd(widest)}  ${errorTable[each].meaning}`, width));
-    print("\nExplain one: npx holdfast errors CODE");
+    print("\nExplain a code: npx holdfast errors CODE");
     return;
   }
   if (!Object.hasOwn(errorTable, code)) throw invalidOption(`there is no error code "${code}"${hint(code, codes)}`);

@@ -1,31 +1,55 @@
 // holdfast export: writes rollouts in formats for trainers.
-import { Option, type Command } from "commander";
-import type { ExportFlags } from "./export/command.ts";
+import type { Command } from "commander";
 import { finite } from "./flags.ts";
+import { requiredOption } from "./help.ts";
+import { cannotLoad } from "../core/errors.ts";
+import { exportRollouts } from "../rollout/export.ts";
+import { assertFree, writeOutputs } from "../rollout/line-output.ts";
+import { createComplaints, note } from "./notes.ts";
 
 const example = `
 Examples:
   $ npx holdfast export runs/scripted.jsonl --format sft --out sft.jsonl
   $ npx holdfast export runs/scripted.jsonl --format grpo | head -1
 
-  chat  every scored rollout as { messages, tools, reward }, for the chat API
-  sft   the same, for rollouts with a reward of at least --min-reward
+  chat  every scored rollout as { messages, tools, reward } in chat API format
+  sft   like chat, but only rollouts with a reward of at least --min-reward
   grpo  per task { prompt, tools, rewards, advantages, mean, std, rollouts }
-Failed and masked rollouts are left out. Token ids and log-probabilities stay on
-the message of their answer. Rows without _ng_task_index are grouped by prompt.`;
+Failed and masked rollouts are skipped. Token ids and log-probabilities stay on
+the assistant message. Rows without _ng_task_index are grouped by prompt.`;
 
-export function addExport(program: Command): void {
+export function add(program: Command): void {
   program
     .command("export")
     .description("Write rollouts as message lists, fine-tuning rows, or groups with advantages.")
-    .argument("<file>", "file of rollouts, as JSON lines")
-    .addOption(
-      new Option("--format <name>", "chat, sft or grpo").choices(["chat", "sft", "grpo"]).makeOptionMandatory(),
-    )
-    .option("--out <file>", "file for the lines (default: print them)")
-    .option("--min-reward <number>", "least reward of a rollout, with --format sft", finite("Give a number."), 1)
+    .argument("<file>", "rollout file in JSON Lines format")
+    .addOption(requiredOption("--format <name>", "chat, sft or grpo").choices(["chat", "sft", "grpo"]))
+    .option("--out <file>", "output file (default: standard output)")
+    .option("--min-reward <number>", "minimum reward of a rollout, for --format sft", finite("Use a number."), 1)
     .option("--force", "overwrite an existing file")
     .option("--json", "print the result as JSON")
     .addHelpText("after", example)
-    .action(async (file: string, flags: ExportFlags) => (await import("./export/command.ts")).runExport(file, flags));
+    .action(run);
+}
+
+interface Flags {
+  format: "chat" | "sft" | "grpo";
+  out?: string;
+  minReward: number;
+  force?: boolean;
+  json?: boolean;
+}
+
+async function run(file: string, flags: Flags): Promise<void> {
+  const { format, minReward, out } = flags;
+  assertFree([out], file, flags);
+  const counts = { rollouts: 0, left_out: 0, lines: 0 };
+  await writeOutputs([out], async (output) => {
+    const options = { format, minReward, onBad: createComplaints() };
+    for await (const line of exportRollouts(file, options, counts)) await output.write(JSON.stringify(line));
+    if (counts.rollouts + counts.left_out === 0) throw cannotLoad(`${file} has no rollouts`);
+  });
+  const about = `${counts.rollouts} rollouts exported in ${counts.lines} lines, ${counts.left_out} skipped`;
+  if (out === undefined) note(flags.json ? JSON.stringify(counts) : about);
+  else process.stdout.write(flags.json ? `${JSON.stringify({ file: out, ...counts })}\n` : `${out}: ${about}\n`);
 }

@@ -10,10 +10,10 @@ export function duration(text: string): number {
   const [, number, unit = ""] = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)$/.exec(text) ?? [];
   const milliseconds = Number(number) * (units[unit] ?? NaN);
   if (milliseconds >= 1) return Math.round(milliseconds);
-  throw new InvalidArgumentError("Give a number and a unit, as in 500ms, 30s, 10m, 1h or 7d.");
+  throw new InvalidArgumentError("Use a number and a unit, as in 500ms, 30s, 10m, 1h or 7d.");
 }
 
-/** Parses a finite number; fails with this message. */
+/** Parses a finite number. `refusal` is the error message for any other value. */
 export function finite(refusal: string): (text: string) => number {
   return (text) => {
     if (text.trim() !== "" && Number.isFinite(Number(text))) return Number(text);
@@ -21,13 +21,21 @@ export function finite(refusal: string): (text: string) => number {
   };
 }
 
-/** Parses a whole number of at least `least`. */
+/** Parses a number above 0. */
+export function positive(text: string): number {
+  const refusal = "Use a number above 0, as in 0.5.";
+  const number = finite(refusal)(text);
+  if (number > 0) return number;
+  throw new InvalidArgumentError(refusal);
+}
+
+/** Parses a whole number from `least` to `most`. */
 export function whole(least: number, most = Number.MAX_SAFE_INTEGER): (text: string) => number {
   return (text) => {
     const number = Number(text);
     if (/^\d+$/.test(text) && number >= least && number <= most) return number;
     const range = most === Number.MAX_SAFE_INTEGER ? `of at least ${least}` : `from ${least} to ${most}`;
-    throw new InvalidArgumentError(`Give a whole number ${range}.`);
+    throw new InvalidArgumentError(`Use a whole number ${range}.`);
   };
 }
 
@@ -35,13 +43,13 @@ export function whole(least: number, most = Number.MAX_SAFE_INTEGER): (text: str
 export function jsonObject(text: string): { [field: string]: Json } {
   const value = json(text);
   if (isObject(value)) return value as { [field: string]: Json };
-  throw new InvalidArgumentError("Give a JSON object, as in '{\"seed\":1}'.");
+  throw new InvalidArgumentError("Use a JSON object, as in '{\"seed\":1}'.");
 }
 
 export function json(text: string): Json {
   try {
     return JSON.parse(text) as Json;
   } catch (cause) {
-    throw new InvalidArgumentError(`It is not JSON: ${messageOf(cause)}`);
+    throw new InvalidArgumentError(`The value is not JSON: ${messageOf(cause)}`);
   }
 }

@@ -15,7 +15,10 @@ export const helpWidth = (): number => Math.max(40, terminalWidth() ?? written);
 
 const required = new WeakSet<Option>();
 
-/** Creates a required option. Commander would report it as missing before it reports misspelt options. */
+/**
+ * Creates a required option, which `assertRequired` checks. Commander's own check would report a missing option before a
+ * misspelt one.
+ */
 export function requiredOption(flags: string, description: string, parse?: (text: string) => unknown): Option {
   const option = new Option(flags, `${description} (required)`);
   if (parse) option.argParser(parse);
@@ -30,7 +33,7 @@ export function assertRequired(command: Command): void {
   if (missing) throw invalidOption(`${missing.flags} is required (--help lists the options)`);
 }
 
-/** Breaks the lines of examples and paragraphs again, if they are too wide. */
+/** Wraps the lines of examples and paragraphs again if the terminal is narrower than `written`. */
 export function fitHelp(text: string, width: number): string {
   if (width >= written) return text;
   // Joins a command that continues on the next line after a backslash.
@@ -50,7 +53,7 @@ function breakCommand(line: string, width: number): string {
   return breakWords(words, width - 2, "  ", " \\\n      ");
 }
 
-/** Breaks a line between words. After a name and two spaces, further lines are indented like its description. */
+/** Breaks a line between words. In a list line ("name  description"), further lines align with the description. */
 export function wrap(line: string, width: number): string {
   const [start = ""] = /^\s*\S+\s{2,}|^\s*/.exec(line) ?? [];
   return breakWords(line.slice(start.length).split(" "), width, start, `\n${" ".repeat(start.length)}`);

@@ -2,9 +2,9 @@
 import { Option, type Command } from "commander";
 
 const kinds = {
-  stateless: "an environment whose tools only answer; the calls are scored",
-  stateful: "an environment whose tools change a state; the state is scored",
-  "multi-step": "an environment whose tools need each other's results",
+  stateless: "an environment whose tools only return data; it scores the calls",
+  stateful: "an environment whose tools change a state; it scores the state",
+  "multi-step": "an environment whose tools need results from earlier calls",
   agent: "an agent with tools, callbacks and a state",
 };
 type KindName = keyof typeof kinds;
@@ -24,14 +24,15 @@ Examples:
   $ npx holdfast init mail-room --kind multi-step
   $ npx holdfast init shopping-list --kind agent
 
-Without --kind, init asks for it on a terminal. Elsewhere it is stateful.`;
+Without --kind, init asks for the kind. If the input is not a terminal, the kind
+is stateful.`;
 
-export function addInit(program: Command): void {
+export function add(program: Command): void {
   program
     .command("init")
     .description("Create an environment or agent: a folder with a test and a README.")
-    .argument("<name>", "name of the folder, the package and the environment or agent")
-    .addOption(new Option("--kind <kind>", "what to make").choices(names))
+    .argument("<name>", "name for the folder, the package, and the environment or agent")
+    .addOption(new Option("--kind <kind>", "kind of project").choices(names))
     .option("--json", "print the created files and the next commands as JSON")
     .addHelpText("after", example)
     .action(run);
@@ -47,7 +48,7 @@ async function run(name: string, flags: Flags): Promise<void> {
   else process.stdout.write(inWords({ name, kind: chosen, files, next }));
 }
 
-/** Asks for a kind by number or name on a terminal. Elsewhere it is stateful. */
+/** Asks for a kind, by number or name, on a terminal. If the input is not a terminal, returns "stateful". */
 async function askedKind(json: boolean): Promise<KindName> {
   if (json || !process.stdin.isTTY || !process.stdout.isTTY) return "stateful";
   const { createInterface } = await import("node:readline/promises");
@@ -69,13 +70,13 @@ async function askedKind(json: boolean): Promise<KindName> {
 
 function inWords({ name, kind, files, next }: { name: string; kind: string; files: string[]; next: string[] }): string {
   return [
-    `Made ${name}, ${kind === "agent" ? "an agent" : `a ${kind} environment`}:`,
+    `Created ${name}, ${kind === "agent" ? "an agent" : `a ${kind} environment`}:`,
     ...files.map((file) => `  ${name}/${file}`),
     "",
     "Next:",
     ...next.map((command) => `  ${command}`),
     "",
-    `Then change ${kind === "agent" ? "agent" : "environment"}.ts. README.md says what each file is for.`,
+    `Next, edit ${kind === "agent" ? "agent" : "environment"}.ts. README.md explains each file.`,
     "",
   ].join("\n");
 }

@@ -3,77 +3,70 @@
 import { inspect } from "node:util";
 import { Command } from "commander";
 import { isHoldfastError, messageOf } from "../core/errors.ts";
-import { addCheck } from "./check.ts";
-import { addCollect } from "./collect.ts";
-import { addErrors } from "./errors.ts";
-import { addExport } from "./export.ts";
-import { addInit } from "./init.ts";
-import { addMetrics } from "./metrics.ts";
 import { packageVersion } from "../server/version.ts";
 import { assertRequired, fitHelp, helpWidth } from "./help.ts";
-import { plain, print } from "./plain.ts";
-import { addQueue } from "./queue.ts";
-import { addReplay } from "./replay.ts";
-import { addReverify } from "./reverify.ts";
-import { addRun } from "./run.ts";
-import { addRuns } from "./runs.ts";
-import { addServe } from "./serve.ts";
-import { addSessions } from "./sessions.ts";
-import { addShow } from "./show.ts";
-import { addTasks } from "./tasks.ts";
-import { addView } from "./view.ts";
-import { addWorker } from "./worker.ts";
+import { plain, print } from "../io/plain.ts";
+
+const commands = new Map([
+  ["init", () => import("./init.ts")],
+  ["serve", () => import("./serve.ts")],
+  ["run", () => import("./run-agent.ts")],
+  ["collect", () => import("./collect.ts")],
+  ["worker", () => import("./worker.ts")],
+  ["queue", () => import("./queue.ts")],
+  ["runs", () => import("./runs.ts")],
+  ["metrics", () => import("./metrics.ts")],
+  ["show", () => import("./show.ts")],
+  ["view", () => import("./view.ts")],
+  ["tasks", () => import("./tasks.ts")],
+  ["export", () => import("./export.ts")],
+  ["reverify", () => import("./reverify.ts")],
+  ["replay", () => import("./replay.ts")],
+  ["check", () => import("./check.ts")],
+  ["sessions", () => import("./sessions.ts")],
+  ["token", () => import("./token.ts")],
+  ["errors", () => import("./errors.ts")],
+]);
 
 const program = new Command("holdfast")
-  .description(
-    "Stateful environments and agents for language models: state that survives restarts, replicas and retries.",
-  )
-  .option("--debug", "print the stacks of errors")
+  .description("Stateful environments and agents for language models. State survives restarts, replicas and retries.")
+  .option("--debug", "print stack traces of errors")
   .configureHelp({ showGlobalOptions: true, minWidthToWrap: 20 })
   .showHelpAfterError("(--help lists the options)")
   .configureOutput({
     outputError: (text, write) => write(text.replace(/^error: /, "invalid_option: ")),
     getOutHelpWidth: helpWidth,
-    // Commander wraps the usage and the options. The examples after them are written separately.
+    // Commander wraps the usage and the options itself, but not the examples, which it writes separately.
     writeOut: (text) => process.stdout.write(text.startsWith("Usage:") ? text : fitHelp(text, helpWidth())),
   })
   .hook("preAction", (_, command) => assertRequired(command));
 
-addInit(program);
-addServe(program);
-addRun(program);
-addCollect(program);
-addWorker(program);
-addQueue(program);
-addRuns(program);
-addMetrics(program);
-addShow(program);
-addView(program);
-addTasks(program);
-addExport(program);
-addReverify(program);
-addReplay(program);
-addCheck(program);
-addSessions(program);
-addErrors(program);
-program
-  .command("version")
-  .description("Print the version, as --version does.")
-  .action(() => print(packageVersion()));
+/** Loads only the command that is used, because each command loads much code. Help and suggestions need all commands. */
+async function addCommands(): Promise<void> {
+  const used = commands.get(process.argv.slice(2).find((word) => !word.startsWith("-")) ?? "");
+  for (const load of used ? [used] : commands.values()) (await load()).add(program);
+  program
+    .command("version")
+    .description("Print the version, as --version does.")
+    .action(() => print(packageVersion()));
+}
 
-// The reader of the output may have read enough, as in `| head -1`.
+// The reader of the output may stop early, as in `| head -1`.
 const unread = (error: NodeJS.ErrnoException): void => {
   if (error.code !== "EPIPE") process.exit(1);
-  // The result of a collection is its files, and a worker serves others: both continue without a reader.
+  // A collection writes files, and a worker serves others, so both continue without a reader.
   if (!["collect", "worker"].includes(process.argv[2] ?? "")) process.exit(0);
 };
 process.stdout.on("error", unread);
 process.stderr.on("error", unread);
 
 try {
-  // Not an option of the program, because subcommands have their own --version.
+  // --version is not a global option of Commander, because subcommands have their own --version.
   if (process.argv[2] === "--version") print(packageVersion());
-  else await program.parseAsync();
+  else {
+    await addCommands();
+    await program.parseAsync();
+  }
 } catch (thrown) {
   const code = isHoldfastError(thrown) ? thrown.code : (thrown as { code?: unknown } | null)?.code;
   const line = `${typeof code === "string" ? code : "error"}: ${messageOf(thrown)}\n`;

@@ -1,23 +1,48 @@
 // holdfast runs: lists the collections in a folder.
 import type { Command } from "commander";
+import { cannotLoad } from "../core/errors.ts";
+import { listCollections, type ListedCollection } from "../rollout/list-collections.ts";
+import { figure, tableLines } from "./metrics/table.ts";
+import { plainLine, print } from "../io/plain.ts";
+import { note } from "./notes.ts";
 
 const example = `
 Examples:
   $ npx holdfast runs
   $ npx holdfast runs experiments --json
 
-Each line is read from the run record of a collection, NAME_run.json, so the
-list is quick for large collections too. A collection that is still running, or
-was killed, has no result yet.`;
+The list comes from the run record of each collection, NAME_run.json, so it is
+fast even for large collections. A collection that is still running, or was
+killed, has no results yet.`;
 
-export function addRuns(program: Command): void {
+export function add(program: Command): void {
   program
     .command("runs")
-    .description("List the collections of a folder: model or agent, tasks, mean reward, failures and date.")
+    .description("List the collections in a folder: model or agent, tasks, mean reward, failures and date.")
     .argument("[folder]", "folder of collections", "runs")
-    .option("--json", "print a line of JSON for each collection")
+    .option("--json", "print one line of JSON per collection")
     .addHelpText("after", example)
-    .action(async (folder: string, flags: { json?: boolean }) =>
-      (await import("./runs/command.ts")).listRuns(folder, flags.json ?? false),
-    );
+    .action(list);
+}
+
+const heading = ["collection", "played by", "tasks", "rollouts", "mean reward", "failed", "date"];
+
+function list(folder: string, { json }: { json?: boolean }): void {
+  const found = listCollections(folder, note);
+  if (json) return void found.forEach((each) => print(JSON.stringify(each)));
+  if (found.length === 0)
+    throw cannotLoad(`${folder} has no collections; \`collect --out ${folder}/NAME.jsonl\` writes one`);
+  print(tableLines([heading, ...found.map(toCells)]).join("\n"));
+}
+
+function toCells(listed: ListedCollection): string[] {
+  const { file, tasks, rollouts, reward, failed, at, stopped } = listed;
+  const date = at === null ? "not finished" : `${at.slice(0, 16).replace("T", " ")}${stopped ? ", stopped" : ""}`;
+  return [file, playerText(listed), ...[tasks, rollouts, reward, failed].map(figure), date].map(plainLine);
+}
+
+/** The model, or the agent. An agent has its own model, unless --model names a different one. */
+function playerText({ model, agent }: ListedCollection): string {
+  if (agent === null) return model ?? "-";
+  return model === null || model === "scripted" ? agent : `${agent} with ${model}`;
 }

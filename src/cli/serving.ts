@@ -1,20 +1,19 @@
 // One serving process: its environments, agents, store and server, opened and closed together.
-import { setTimeout as delay } from "node:timers/promises";
 import type { Agent } from "../core/agent.ts";
 import type { AnyEnvironment } from "../core/environment.ts";
-import { isHoldfastError } from "../core/errors.ts";
-import type { Store } from "../core/store.ts";
 import { serve, type Runner, type ServeOptions, type Serving } from "../server/serve.ts";
 import type { Solution } from "../testing/environments.ts";
 import { createAgents } from "../rollout/agents.ts";
 import { preparing } from "../rollout/prepare.ts";
 import { loadServed } from "../rollout/load.ts";
-import { withModel } from "../models/by-name.ts";
+import type { Json } from "../core/json.ts";
+import { modelNamed, withModel } from "../models/by-name.ts";
+import type { ProxiedModel } from "../protocols/model-proxy.ts";
 import { offeredModels } from "../rollout/offered-models.ts";
 import { createRequestPlayers } from "../queue/requests.ts";
 import type { PlayerFor } from "../rollout/requests/playing.ts";
-import { openStore } from "../stores/open.ts";
-import { plainLine } from "./plain.ts";
+import { openStore, reachStore } from "../stores/open.ts";
+import { plainLine } from "../io/plain.ts";
 import { endTelemetry, telemetry } from "../telemetry/process.ts";
 
 export interface ServingFlags {
@@ -29,27 +28,37 @@ export interface ServingFlags {
   log: "none" | "failures" | "all";
   token: string | undefined;
   allowOrigin?: string[];
-  /** Plays the environments at /run. */
+  /** The model that runs episodes at /run, and replaces the model of agents. */
   model?: string;
   maxSteps?: number;
   timeout?: number;
-  /** Maximum number of episodes of /v1/rollouts at once. */
+  /** Maximum number of concurrent episodes of /v1/rollouts. */
   rollouts: number;
   allowModel?: string[];
-  /** Queue from which workers take the rollouts of /v1/rollouts. */
+  /** URL of the queue from which workers take the episodes of /v1/rollouts. */
   queue?: string;
+  /** The folder of ADK's web UI. */
+  adkWeb?: string;
   peers?: ServeOptions["peers"];
+  /** The model that answers the requests of harnesses. */
+  proxy?: string;
+  proxyRequest?: { [field: string]: Json };
+  proxyCalls?: number;
+  proxyTokens?: number;
+  proxyTime?: number;
+  proxyCost?: number;
 }
 
-/** Milliseconds that a starting server waits for its store. The two are often started or restarted together. */
+/** Milliseconds that a starting server waits for its store, because both are often started together. */
 const storeTimeout = 30_000;
 
-// Collectors send all rows of a data set at once, and abandon all of them if one is refused.
+// The limit is high because collectors send all rows of a data set simultaneously, and give up if one is refused.
 const mostRollouts = 50_000;
 
 export async function open(targets: string[], flags: ServingFlags): Promise<Serving> {
   const { store: url, cold, coldAfter, log, allowOrigin: origins, model, maxSteps, timeout, ...others } = flags;
   const { rollouts: places, allowModel, queue, ...rest } = others;
+  const proxied = await proxiedModel(flags);
   const environments: AnyEnvironment[] = [];
   const agents: Agent[] = [];
   const runners = new Map<string, Runner>();
@@ -80,7 +89,9 @@ export async function open(targets: string[], flags: ServingFlags): Promise<Serv
     await endTelemetry();
   };
   try {
-    await reach(store);
+    await reachStore(store, storeTimeout, (why) =>
+      process.stderr.write(`waiting up to ${storeTimeout / 1000} s for the store: ${why}\n`),
+    );
     const secret = process.env["HOLDFAST_SECRET"];
     const serving = await serve({
       ...rest,
@@ -92,7 +103,9 @@ export async function open(targets: string[], flags: ServingFlags): Promise<Serv
       origins,
       secret,
       log: { what: log },
-      ...(places > 0 && { rollouts: { places, models: allowModel, targets: located, players: elsewhere } }),
+      targets: located,
+      ...(places > 0 && { rollouts: { places, models: allowModel, players: elsewhere } }),
+      proxy: proxied && (() => proxied),
       telemetry: await telemetry(),
       ...(model !== undefined && { runners, limits: { maxInflight: mostRollouts } }),
     });
@@ -109,24 +122,16 @@ export async function open(targets: string[], flags: ServingFlags): Promise<Serv
   }
 }
 
-/** Plays the rollouts of requests on workers. */
+/** Returns the model of --proxy with its limits; undefined without --proxy. */
+async function proxiedModel(flags: ServingFlags): Promise<ProxiedModel | undefined> {
+  const { proxy, proxyRequest: settings, proxyCalls: calls, proxyTokens: tokens, proxyCost: cost } = flags;
+  if (proxy === undefined) return undefined;
+  const seconds = flags.proxyTime === undefined ? undefined : flags.proxyTime / 1000;
+  return { model: await modelNamed(proxy), settings, limits: { calls, tokens, seconds, cost } };
+}
+
+/** Creates players that put the episodes of /v1/rollouts into the queue for workers. */
 function playersOn(queue: string, store: string, target: string, environment: string): PlayerFor {
   const say = (text: string): void => void process.stderr.write(`${plainLine(text)}\n`);
   return createRequestPlayers({ queue, store, target, environment, say });
-}
-
-/** Waits until the store can be reached. Any other failure is thrown immediately. */
-async function reach(store: Store): Promise<void> {
-  const deadline = Date.now() + storeTimeout;
-  for (let isFirst = true; ; isFirst = false) {
-    try {
-      await store.read("holdfast:ready", 0, 1);
-      return;
-    } catch (thrown) {
-      if (!isHoldfastError(thrown) || thrown.code !== "store_busy" || Date.now() > deadline) throw thrown;
-      if (isFirst)
-        process.stderr.write(`waiting for the store, for about ${storeTimeout / 1000} s: ${thrown.message}\n`);
-      await delay(100);
-    }
-  }
 }

@@ -4,10 +4,12 @@ import { InvalidArgumentError, Option, type Command } from "commander";
 import { invalidOption, isHoldfastError } from "../core/errors.ts";
 import { summarizeThrown, type Labels, type NumberedEvent, type Thrown } from "../core/event.ts";
 import { jsonOrText } from "../core/json.ts";
+import type { SessionInfo } from "../core/sessions.ts";
 import type { Listed } from "../core/store.ts";
-import type { SessionSource, SourceOptions } from "../rollout/session-source.ts";
+import { loadServed } from "../rollout/load.ts";
+import { openSource, type SessionSource, type SourceOptions } from "../rollout/session-source.ts";
 import { whole } from "./flags.ts";
-import { plain, print } from "./plain.ts";
+import { plain, plainLine, print } from "../io/plain.ts";
 import { addCopy } from "./sessions/copy.ts";
 
 interface Flags extends Omit<SourceOptions, "code"> {
@@ -23,10 +25,12 @@ interface Flags extends Omit<SourceOptions, "code"> {
   code?: string;
 }
 
-export function addSessions(program: Command): void {
+export function add(program: Command): void {
   const sessions = program
     .command("sessions")
-    .description("Show, change and copy the sessions of a store or a server: episodes, and conversations with agents.")
+    .description(
+      "Show, change and copy sessions in a store or on a server. A session is an episode or a conversation with an agent.",
+    )
     .addHelpText("after", "\nExample:\n  $ npx holdfast sessions list --store sqlite:sessions.db");
   const add = (name: string, description: string, example: string): Command =>
     sessions
@@ -36,23 +40,23 @@ export function addSessions(program: Command): void {
         "--store <url>",
         "a store, as in sqlite:FILE or https://TOKEN@HOST, or a server, as in http://127.0.0.1:8080 (required)",
       )
-      // Its name in earlier versions.
+      // The name of --store in earlier versions.
       .addOption(new Option("--from <url>").hideHelp())
-      .option("--environment <name>", "only sessions of this environment; of a server, by default the first one's")
+      .option("--environment <name>", "only sessions of this environment (default on a server: its first environment)")
       .addOption(new Option("--agent <name>", "only conversations with this agent").conflicts("environment"))
-      .option("--token <text>", "the bearer token of the server")
-      .option("--json", "print JSON, one value on a line")
+      .option("--token <text>", "the server's bearer token")
+      .option("--json", "print JSON, one value per line")
       .addHelpText("after", `\nExample:\n  $ npx holdfast sessions ${example}`);
 
-  add("list", "List sessions, in the order of opening.", "list --store sqlite:sessions.db --open")
+  add("list", "List sessions, oldest first.", "list --store sqlite:sessions.db --open")
     .option("--open", "only sessions that have not ended")
     .option("--ended", "only sessions that have ended")
     .option("--user <name>", "only conversations of this user")
-    .option("--label <name=value>", "only sessions with this label; can be repeated", toLabel)
+    .option("--label <name=value>", "only sessions with this label (repeatable)", toLabel)
     .action((flags: Flags) => withSource(flags, (source) => list(source, flags)));
   add("show", "Show a session and its state.", "show ID --store sqlite:sessions.db --version 3")
     .argument("<id>", "the session")
-    .option("--version <number>", "the version of the state; by default the newest", whole(1))
+    .option("--version <number>", "show the state at this version (default: the newest)", whole(1))
     .action((id: string, flags: Flags) => withSource(flags, (source) => show(source, id, flags)));
   add("events", "Show the events of a session.", "events ID --store sqlite:sessions.db")
     .argument("<id>", "the session")
@@ -62,13 +66,9 @@ export function addSessions(program: Command): void {
         for await (const event of events(id)) print(flags.json ? JSON.stringify(event) : eventLine(event));
       }),
     );
-  add(
-    "fork",
-    "Open a session that starts as another one was at a version.",
-    "fork ID --store sqlite:sessions.db --version 3",
-  )
+  add("fork", "Open a copy of a session, as it was at a version.", "fork ID --store sqlite:sessions.db --version 3")
     .argument("<id>", "the session")
-    .option("--version <number>", "the version to start from; by default the newest", whole(1))
+    .option("--version <number>", "the version to start from (default: the newest)", whole(1))
     .action((id: string, { version, ...flags }: Flags) =>
       withSource(flags, async (source) => {
         const info = await (await source.verbs(id)).fork(id, version === undefined ? {} : { version });
@@ -77,48 +77,48 @@ export function addSessions(program: Command): void {
     );
   add(
     "rewind",
-    "Return a session to an earlier version, by one more event.",
+    "Return a session to an earlier version. This adds an event and removes none.",
     "rewind ID --store sqlite:sessions.db --version 3",
   )
     .argument("<id>", "the session")
     .option("--version <number>", "the version to go back to", whole(1))
-    .addOption(new Option("--before <turn>", "the turn of a conversation to undo").conflicts("version"))
+    .addOption(new Option("--before <turn>", "the conversation turn to undo").conflicts("version"))
     .action((id: string, { version, before = "", ...flags }: Flags) =>
       withSource(flags, async (source) => {
         if (version === undefined && before === "")
-          throw invalidOption("a rewind needs --version, or --before with a turn");
+          throw invalidOption("pass --version, or --before with the id of a turn");
         const verbs = await source.verbs(id);
         const info = await whenFree(() => verbs.rewind(id, version ?? { before }));
-        print(flags.json ? JSON.stringify(info) : `${id} rewound, and is at version ${info.version}`);
+        print(flags.json ? JSON.stringify(info) : `${id} rewound; it is now at version ${info.version}`);
       }),
     );
   add(
     "replay",
-    "Run sessions again, and name the first event of each that differs.",
+    "Run sessions again, and report the first event of each that differs.",
     "replay ID --store sqlite:chat.db --code .",
   )
-    .argument("[id...]", "the sessions (default: all sessions of the code or the server)")
-    .option("--code <target>", "folder, file or package of the environment or agent; not needed if --store is a server")
+    .argument("[id...]", "session ids (default: all sessions of --code, or of the server)")
+    .option("--code <target>", "environment or agent (folder, file or package); not needed if --store is a server")
     .action((ids: string[], flags: Flags) => withSource(flags, (source) => replay(source, ids, flags)));
   add(
     "export",
-    "Print sessions with all their events, one session on a line.",
+    "Print sessions with all their events, one session per line.",
     "export --store sqlite:sessions.db > all.jsonl",
   )
-    .argument("[id...]", "the sessions; by default all")
+    .argument("[id...]", "session ids (default: all sessions)")
     .action((ids: string[], flags: Flags) => withSource(flags, (source) => exportAll(source, ids)));
   for (const [verb, done, description] of [
     ["close", "closed", "End sessions. A persistent store keeps their logs."],
-    ["delete", "deleted", "Delete sessions of a store, or close those of a server."],
+    ["delete", "deleted", "Delete sessions from a store. On a server, close them."],
   ] as const) {
     add(verb, description, `${verb} ID --store sqlite:sessions.db`)
-      .argument("<id...>", "the sessions")
+      .argument("<id...>", "session ids")
       .action((ids: string[], flags: Flags) =>
         withSource(flags, async (source) => {
           for (const id of ids) {
             const end = async () => (verb === "delete" ? source.delete(id) : (await source.verbs(id)).close(id));
             const isDone = await whenFree(end);
-            const words = `${id} ${isDone ? done : "had ended before"}`;
+            const words = `${id} ${isDone ? done : "had already ended"}`;
             print(flags.json ? JSON.stringify({ session: id, [done]: isDone }) : words);
           }
         }),
@@ -127,7 +127,7 @@ export function addSessions(program: Command): void {
   addCopy(sessions);
 }
 
-/** Retries after a turn's lease has expired, because the process that ran the turn may have died. */
+/** Runs the work. If the session is busy, retries when the turn's lease expires: its process may have died. */
 async function whenFree<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();
@@ -139,10 +139,10 @@ async function whenFree<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Adds a label to the earlier ones. If the value is JSON, it is parsed; otherwise it is text. */
+/** Adds the label NAME=VALUE to the labels of earlier --label options. A value that is not JSON is a string. */
 function toLabel(text: string, before: Labels = {}): Labels {
   const [, name, value = ""] = /^([^=]+)=(.*)$/s.exec(text) ?? [];
-  if (name === undefined) throw new InvalidArgumentError("A label is a name and a value, as in topic=bill.");
+  if (name === undefined) throw new InvalidArgumentError("Use NAME=VALUE, as in topic=bill.");
   return { ...before, [name]: jsonOrText(value) };
 }
 
@@ -150,10 +150,8 @@ async function withSource(flags: Flags, run: (source: SessionSource) => Promise<
   const { from, store: url = from, code: target, environment, agent, token } = flags;
   if (url === undefined) throw invalidOption("name a store or a server with --store, as in sqlite:sessions.db");
   if (url.startsWith("memory:")) {
-    throw invalidOption("memory: keeps sessions in one process only; name the server that has them");
+    throw invalidOption("memory: sessions exist only inside the server's process; pass the server's URL with --store");
   }
-  const { openSource } = await import("../rollout/session-source.ts");
-  const { loadServed } = await import("../rollout/load.ts");
   const loaded = target === undefined ? undefined : await loadServed(target);
   const code = loaded && ("agent" in loaded ? loaded.agent : loaded.environment);
   const source = await openSource(url, { environment, agent, code, token });
@@ -165,7 +163,8 @@ async function withSource(flags: Flags, run: (source: SessionSource) => Promise<
 }
 
 async function list(source: SessionSource, { open, ended, user, label: labels, json }: Flags): Promise<void> {
-  if (!json) print(`${"session".padEnd(22)}  ${"environment".padEnd(20)}  version  last event                ended`);
+  if (!json)
+    print(`${"session".padEnd(22)}  ${"environment".padEnd(20)}  version  last event                ended   title`);
   const filter = { open: open === ended ? undefined : open === true, user, labels };
   for await (const listed of source.list(filter)) print(json ? JSON.stringify(listed) : sessionLine(listed));
 }
@@ -181,13 +180,12 @@ async function show(source: SessionSource, id: string, { version, json }: Flags)
 async function replay(source: SessionSource, ids: string[], { json }: Flags): Promise<void> {
   for (const id of await chosen(source, ids)) {
     const result = await (await source.verbs(id)).replay(id);
-    const words = result.same ? `${result.events} events, all the same` : result.message;
+    const words = result.same ? `${result.events} events, all identical` : result.message;
     print(json ? JSON.stringify({ session: id, ...result }) : `${id}: ${plain(words)}`);
     if (!result.same) process.exitCode = 1;
   }
 }
 
-/** The given sessions, or all. */
 async function chosen(source: SessionSource, ids: string[]): Promise<string[]> {
   const all = [...ids];
   if (ids.length === 0) for await (const { session } of source.list({})) all.push(session);
@@ -203,9 +201,11 @@ async function exportAll(source: SessionSource, ids: string[]): Promise<void> {
   }
 }
 
-function sessionLine({ session, environment, version, touched, ended }: Listed): string {
+function sessionLine({ session, environment, version, touched, ended, labels }: Listed & Partial<SessionInfo>): string {
   const time = new Date(touched).toISOString();
-  return `${session.padEnd(22)}  ${environment.padEnd(20)}  ${String(version).padStart(7)}  ${time}  ${ended ?? ""}`.trimEnd();
+  const { title } = labels ?? {};
+  const about = `${(ended ?? "").padEnd(6)}  ${typeof title === "string" ? plainLine(title) : ""}`;
+  return `${session.padEnd(22)}  ${environment.padEnd(20)}  ${String(version).padStart(7)}  ${time}  ${about}`.trimEnd();
 }
 
 function eventLine(event: NumberedEvent): string {
@@ -230,6 +230,8 @@ function aboutEvent(event: NumberedEvent): string {
       return `${event.tool} ${JSON.stringify(event.input)}`;
     case "tool.settled":
       return `${event.tool} ${JSON.stringify(event.outcome)}`;
+    case "model.called":
+      return `${event.model} ${JSON.stringify(event.output)}`;
     case "session.verified":
       return JSON.stringify(event.verdict);
     case "verify.failed":
@@ -246,6 +248,8 @@ function aboutEvent(event: NumberedEvent): string {
       return `${event.agent} ${event.error.code} ${JSON.stringify(event.error.message)}`;
     case "tools.started":
       return `${event.agent} ${event.calls.join(" ")}`;
+    case "client.answered":
+      return JSON.stringify(event.items);
     case "invocation.began":
     case "agent.began":
     case "model.answered":

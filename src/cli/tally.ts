@@ -1,6 +1,6 @@
 // createTally(): counts equal texts, such as errors, and lists the most frequent ones.
 import { ellipsis } from "../core/ellipsis.ts";
-import { plainLine } from "./plain.ts";
+import { plainLine } from "../io/plain.ts";
 
 /** The maximum number of texts to keep and to show, and the length of a shown text. */
 const [mostKept, mostShown, longest] = [1_000, 5, 400];

@@ -4,28 +4,28 @@ import { readProperties, readRequired, type JsonSchema } from "../core/json-sche
 import type { Json } from "../core/json.ts";
 
 export interface BadInput {
-  /** The fault, in words. */
+  /** A description of the fault. */
   what: string;
   input: Json;
 }
 
-/** Invalid arguments, and valid ones that break careless code. */
+/** Returns invalid arguments, and valid arguments that break careless code. */
 export function badInputs(schema: JsonSchema): BadInput[] {
   const good = sample(schema);
   const fields = typeof good === "object" && good !== null && !Array.isArray(good) ? good : {};
   const bad: BadInput[] = [
-    { what: "null for an object", input: null },
-    { what: "a number for an object", input: 3 },
-    { what: "a text for an object", input: "x" },
-    { what: "a list for an object", input: [] },
-    { what: "a field that nobody asked for", input: { ...fields, unknown_field: 1 } },
-    // As a client would send it: as a plain field, not as the object's prototype.
+    { what: "null instead of an object", input: null },
+    { what: "a number instead of an object", input: 3 },
+    { what: "a string instead of an object", input: "x" },
+    { what: "a list instead of an object", input: [] },
+    { what: "an unknown field", input: { ...fields, unknown_field: 1 } },
+    // Parsed from JSON, as a client's input is: a literal would set the object's prototype instead of a field.
     { what: "a field called __proto__", input: JSON.parse('{"__proto__":{"polluted":true}}') as Json },
-    { what: "lists in lists, 200 deep", input: { deep: nested(200) } },
+    { what: "lists nested 200 levels deep", input: { deep: nested(200) } },
   ];
   for (const name of readRequired(schema)) {
     const { [name]: _, ...rest } = fields;
-    bad.push({ what: `${name} left out`, input: rest });
+    bad.push({ what: `the field ${name} missing`, input: rest });
   }
   const names = Object.keys(readProperties(schema));
   const all = Object(sample({ ...schema, required: names })) as { [name: string]: Json };
@@ -40,7 +40,7 @@ export function badInputs(schema: JsonSchema): BadInput[] {
 
 const wrongValues: [string, Json][] = [
   ["null", null],
-  ["a text", "not what it should be"],
+  ["a string", "a wrong value"],
   ["a number", 0.5],
   ["a huge number", 1e308],
   ["true", true],

@@ -4,8 +4,8 @@
 export interface Case<Subject> {
   /** A sentence about behaviour. It starts with the id of its promise, if it has one. */
   name: string;
-  /** Run only for subjects with this flag; without `needs`, for all. */
+  /** Run the case only for subjects with this flag; without `needs`, for all subjects. */
   needs?: "persistent";
-  /** Rejects with a message that describes the fault if the subject behaves differently. */
+  /** Rejects with a message if the subject behaves differently. */
   run(subject: Subject): Promise<void>;
 }

@@ -2,13 +2,13 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { authorsLine, shortenPath } from "../session/thrown.ts";
 
-/** Set while `isSame` runs. `found` describes the first such call in the author's code. */
+/** Set while `isSame` runs. `found` describes the first call of Math.random() or Date.now() in the author's code. */
 const trial = new AsyncLocalStorage<{ found?: string }>();
 let last: Promise<unknown> = Promise.resolve();
 
 /**
  * Runs `isSame` with a fixed clock and fixed random numbers. If it resolves to true, returns a message that names the
- * call and its line. Only one runs at a time, because the functions are global.
+ * call and its line. Only one trial runs at a time, because it replaces global functions.
  */
 export function explainDifference(isSame: () => Promise<boolean>): Promise<string | undefined> {
   const explained = last.then(async () => {
@@ -35,11 +35,11 @@ function fixed(call: string, instead: string, value: number): number | undefined
   const line = context && callersLine();
   if (!line) return undefined;
   const place = `${shortenPath(line.path)}:${line.line}`;
-  context.found ??= `${place} calls ${call}, so the code is not deterministic; use ${instead} of its context instead`;
+  context.found ??= `${place} calls ${call}, so the code is not deterministic; use ${instead} from the context instead`;
   return value;
 }
 
-/** Only the caller of the replaced function counts, not code further up the stack. */
+/** Checks only the direct caller of the replaced function, not code further up the stack. */
 function callersLine(): ReturnType<typeof authorsLine> {
   const { stackTraceLimit } = Error;
   Error.stackTraceLimit = 4;

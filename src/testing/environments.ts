@@ -1,4 +1,4 @@
-// environmentCases and solutionCases: behaviour that every environment must have, checked by a program.
+// environmentCases and solutionCases: test cases that every environment must pass.
 import assert from "node:assert/strict";
 import { isHoldfastError } from "../core/errors.ts";
 import { summarizeThrown } from "../core/event.ts";
@@ -16,7 +16,7 @@ export interface Call {
 }
 
 /**
- * Solves a task: yields turns, each one call or a list of parallel calls. `yield` returns the list of their outputs.
+ * Solves a task: yields turns. A turn is one call or a list of parallel calls. `yield` returns their outputs as a list.
  *
  * @example
  * export default function* solution({ goal }) {
@@ -48,7 +48,7 @@ function onSessions<Harness extends EnvironmentHarness>(
     name,
     async run(harness) {
       const [task] = harness.tasks;
-      assert.ok(task !== undefined, "the environment has no task to check it with");
+      assert.ok(task !== undefined, "there is no task to check the environment with");
       const sessions = await harness.open();
       try {
         await run(sessions, { ...harness, task });
@@ -59,7 +59,7 @@ function onSessions<Harness extends EnvironmentHarness>(
   };
 }
 
-/** Returns valid calls to every tool, several times, so that state can build up. */
+/** Returns a list of valid calls, with several calls to every tool, so that state can build up. */
 function validCalls({ environment }: Sessions): Call[] {
   // A checker must not call tools with external effects.
   const tools = [...environment.definitions].filter(([, { kind }]) => kind !== "external");
@@ -77,10 +77,7 @@ function toOutcome(answer: Answer): Json {
   return answer.ok ? { ok: true, output: answer.output } : { ok: false, message: answer.error.message };
 }
 
-/**
- * Returns why a new session replays differently, if its code is not deterministic. Returns undefined for any other
- * reason.
- */
+/** Returns why a new session replays differently if its code is not deterministic; otherwise undefined. */
 function explain(sessions: Sessions, task: Json, calls: Call[] = validCalls(sessions)): Promise<string | undefined> {
   return explainDifference(async () => {
     const { session } = await sessions.open({ task, randomSeed });
@@ -89,7 +86,7 @@ function explain(sessions: Sessions, task: Json, calls: Call[] = validCalls(sess
   });
 }
 
-/** States may differ only by the time that the handler got from now(). In that case each session replays the same. */
+/** Allows states to differ only if the handlers use now(). In that case, the replay of each session is identical. */
 async function sameUnlessTimed(
   sessions: Sessions,
   task: Json,
@@ -112,7 +109,7 @@ async function assertReplays(sessions: Sessions, task: Json, replayed: Replayed)
   assert.fail(reason ?? `the replay differs: ${JSON.stringify(replayed)}`);
 }
 
-/** Plays a task's solution. `call` makes one call and returns its output; the calls in a turn run in parallel. */
+/** Runs a task's solution. `call` makes one call and returns its output. The calls of one turn run in parallel. */
 export async function play(solution: Solution, task: Json, call: (call: Call) => Promise<Json>): Promise<void> {
   const turns = solution(task as never)[Symbol.iterator]() as Iterator<Call | Call[], unknown, unknown>;
   let turn = turns.next();
@@ -133,14 +130,14 @@ function callOn(sessions: Sessions, session: string): (call: Call) => Promise<Js
 }
 
 /**
- * Cases for every environment.
+ * The cases that every environment must pass.
  *
  * @example
  * const open = () => createSessions({ environment, store: memoryStore() });
  * for (const { name, run } of environmentCases) test(name, () => run({ open, tasks }));
  */
 export const environmentCases: readonly EnvironmentCase[] = [
-  onSessions("every task can be seeded", async (sessions, { tasks }) => {
+  onSessions("every task can be used as a seed", async (sessions, { tasks }) => {
     for (const [at, task] of tasks.entries()) {
       await sessions.open({ task }).catch((error: unknown) => assert.fail(`task ${at}: ${String(error)}`));
     }
@@ -165,18 +162,22 @@ export const environmentCases: readonly EnvironmentCase[] = [
     const [one, two] = [await sessions.open({ task, randomSeed }), await sessions.open({ task, randomSeed })];
     const before: unknown = await sessions.state(two.session);
     await make(sessions, one.session, calls);
-    assert.deepEqual(await sessions.state(two.session), before, "calls of one session changed the state of another");
+    assert.deepEqual(
+      await sessions.state(two.session),
+      before,
+      "calls in one session changed the state of another session",
+    );
     await make(sessions, two.session, calls);
     for (const { session } of [one, two]) {
       const replayed = await sessions.replay(session);
       // REPLAY reports code that is not deterministic.
       if (replayed.same || (await explain(sessions, task)) !== undefined) continue;
-      const what = "the results of the calls depend on other sessions, or on values that a replay cannot repeat";
+      const what = "the call results depend on other sessions, or on values that a replay cannot reproduce";
       assert.fail(`${what}: ${JSON.stringify(replayed)}`);
     }
   }),
 
-  onSessions("SEED: seeding again replaces the state outright", async (sessions, { task }) => {
+  onSessions("SEED: seeding again replaces the whole state", async (sessions, { task }) => {
     const { session } = await sessions.open({ task, randomSeed });
     const { version } = await sessions.info(session);
     await make(sessions, session, validCalls(sessions));
@@ -202,7 +203,7 @@ export const environmentCases: readonly EnvironmentCase[] = [
     assert.equal((await sessions.verify(session)).reward, 0);
   }),
 
-  onSessions("PURE-VERIFY: verify changes nothing and gives the same twice", async (sessions, { task }) => {
+  onSessions("PURE-VERIFY: verify changes nothing and returns the same result twice", async (sessions, { task }) => {
     if (!sessions.environment.verify) return;
     const { session } = await sessions.open({ task, randomSeed });
     await make(sessions, session, validCalls(sessions));
@@ -210,13 +211,13 @@ export const environmentCases: readonly EnvironmentCase[] = [
     const verdict = await sessions.verify(session);
     assert.deepEqual(await sessions.verify(session), verdict);
     assert.deepEqual(await sessions.state(session), before);
-    // The first verdict is recorded. A fork has none, so it is judged anew.
+    // The first verdict is recorded. A fork has no verdict, so verify runs again.
     const { session: copy } = await sessions.fork(session);
     await sessions.verify(copy);
     assert.deepEqual(await sessions.state(copy), before);
   }),
 
-  onSessions("bad arguments are refused or accepted, and never crash", async (sessions, { task }) => {
+  onSessions("invalid arguments never crash a tool", async (sessions, { task }) => {
     for (const [tool, { input, kind }] of sessions.environment.definitions) {
       if (kind === "external") continue;
       const { session } = await sessions.open({ task, randomSeed });
@@ -224,15 +225,16 @@ export const environmentCases: readonly EnvironmentCase[] = [
         const before: unknown = await sessions.state(session);
         const answer = await sessions
           .call(session, tool, bad)
-          .catch((error: unknown) => assert.fail(`${tool} with ${what}: ${String(error)}`));
-        if (!answer.ok) assert.deepEqual(await sessions.state(session), before, `${tool} with ${what}`);
+          .catch((error: unknown) => assert.fail(`${tool} with ${what} threw ${String(error)}`));
+        if (!answer.ok)
+          assert.deepEqual(await sessions.state(session), before, `${tool} with ${what} failed, but changed the state`);
       }
       const after = await sessions.call(session, tool, sample(toJsonSchema(input)));
       assert.ok(after.version > 0, `${tool}: the session did not continue`);
     }
   }),
 
-  onSessions("REPLAY: a recorded session gives the same outputs and states again", async (sessions, { task }) => {
+  onSessions("REPLAY: a replayed session has the same outputs and states", async (sessions, { task }) => {
     const { session } = await sessions.open({ task, randomSeed });
     await make(sessions, session, validCalls(sessions));
     await assertReplays(sessions, task, await sessions.replay(session));
@@ -246,23 +248,32 @@ export const environmentCases: readonly EnvironmentCase[] = [
  * for (const { name, run } of solutionCases) test(name, () => run({ open, tasks, solution }));
  */
 export const solutionCases: readonly SolutionCase[] = [
-  onSessions("the solution earns the best reward on every task, and replays the same", async (sessions, harness) => {
-    const { bestReward } = sessions.environment;
-    for (const [at, task] of harness.tasks.entries()) {
-      const { session } = await sessions.open({ task });
-      await play(harness.solution, task, callOn(sessions, session));
-      const { reward } = await sessions.verify(session);
-      assert.ok(reward >= bestReward, `task ${at}: the solution earns ${reward}, and the best reward is ${bestReward}`);
-      assert.ok((await sessions.replay(session)).same, `task ${at}: a replay gives another result`);
-    }
-  }),
+  onSessions(
+    "the solution earns the best reward on every task, and its replay is identical",
+    async (sessions, harness) => {
+      const { bestReward } = sessions.environment;
+      for (const [at, task] of harness.tasks.entries()) {
+        const { session } = await sessions.open({ task });
+        await play(harness.solution, task, callOn(sessions, session));
+        const { reward } = await sessions.verify(session);
+        assert.ok(
+          reward >= bestReward,
+          `task ${at}: the solution earns ${reward}, but the best reward is ${bestReward}`,
+        );
+        assert.ok((await sessions.replay(session)).same, `task ${at}: a replay has a different result`);
+      }
+    },
+  ),
 
   onSessions("doing nothing does not earn the best reward on any task", async (sessions, { tasks }) => {
     const { bestReward } = sessions.environment;
     for (const [at, task] of tasks.entries()) {
       const { session } = await sessions.open({ task });
       const { reward } = await sessions.verify(session);
-      assert.ok(reward < bestReward, `task ${at}: doing nothing earns ${reward}, and the best reward is ${bestReward}`);
+      assert.ok(
+        reward < bestReward,
+        `task ${at}: doing nothing earns ${reward}, which is the best reward (${bestReward})`,
+      );
     }
   }),
 ];

@@ -4,9 +4,10 @@ import { connect, createServer, type AddressInfo, type Socket } from "node:net";
 import { between, chance, pick, randomStream } from "../core/random.ts";
 
 /**
- * `delayed`: a piece of traffic waits, and later pieces wait behind it. `split`: it arrives in two pieces. `cutBefore`:
- * the connection ends before it. `cutAfter`: the connection ends after it. `silent`: from this piece on, one direction
- * of the connection is lost. Bytes are never changed, reordered or duplicated: TCP does not do that either.
+ * `delayed`: a piece of traffic is delayed, and so are the pieces after it. `split`: it arrives in two pieces.
+ * `cutBefore`: the connection ends before it. `cutAfter`: the connection ends after it. `silent`: from this piece on,
+ * one direction of the connection is lost. Bytes are never changed, reordered or duplicated: TCP does not do that
+ * either.
  */
 export type ProxyFault = "delayed" | "split" | "cutBefore" | "cutAfter" | "silent";
 
@@ -60,7 +61,7 @@ export async function faultProxy(options: FaultProxyOptions): Promise<FaultProxy
   let healed = false;
   let paused: { done: Promise<void>; resume(): void } | undefined;
 
-  /** Forwards one direction, in order. */
+  /** Forwards one direction of a connection, in order. */
   function pass(from: Socket, onto: Socket): void {
     let before = Promise.resolve();
     const next = (step: () => void | Promise<void>): void => void (before = before.then(step));

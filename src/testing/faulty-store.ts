@@ -5,16 +5,16 @@ import { between, chance, pick, randomStream } from "../core/random.ts";
 import type { Store } from "../core/store.ts";
 
 /**
- * `refused`: the verb fails and does nothing. `unanswered`: it is done, and its answer is lost. `slow`: it is done
- * later. `late`: it is done at once and answered later. `twice`: it is done twice and answered once. `overdue`: it
- * fails, and is done a moment later.
+ * `refused`: the operation fails and does nothing. `unanswered`: it runs, and its answer is lost. `slow`: it runs after
+ * a delay. `late`: it runs immediately, and its answer is delayed. `twice`: it runs twice and is answered once.
+ * `overdue`: it fails, and runs after a delay.
  */
 export type StoreFault = "refused" | "unanswered" | "slow" | "late" | "twice" | "overdue";
 
 export interface FaultyStoreOptions {
-  /** Seed for the randomness. The same seed gives the same faults to the same verbs. Default 1. */
+  /** Seed for the randomness. The same seed gives the same faults to the same operations. Default 1. */
   seed?: number;
-  /** Probability that a verb has a fault. Default 0.2. */
+  /** Probability that an operation has a fault. Default 0.2. */
   rate?: number;
   /** The faults to choose from. Default: all. */
   faults?: readonly [StoreFault, ...StoreFault[]];
@@ -25,15 +25,15 @@ export interface FaultyStoreOptions {
 export interface FaultyStore extends Store {
   /** The number of injected faults so far. */
   readonly injected: number;
-  /** Stops injecting faults. Resolves when overdue verbs are done. */
+  /** Stops injecting faults. Resolves when overdue operations have run. */
   heal(): Promise<void>;
 }
 
 const all = ["refused", "unanswered", "slow", "late", "twice", "overdue"] as const;
 
 /**
- * Wraps a store so that its verbs fail before or after they are done, wait, answer late, or are done twice. Calls with
- * ids that are retried until they are answered must still be applied once.
+ * Wraps a store so that its operations fail before or after they run, wait, answer late, or run twice. A call with an
+ * id must still be applied only once, even if it is retried until it is answered.
  *
  * @example
  * const store = faultyStore(memoryStore(), { seed: 7, rate: 0.3 });
@@ -48,7 +48,7 @@ export function faultyStore(store: Store, options: FaultyStoreOptions = {}): Fau
 
   const wait = (): Promise<void> => sleep(between(random, 0, delay));
   const refuse = (code: "store_busy" | "store_failed"): never => {
-    throw new HoldfastError(code, "a fault was injected; try again");
+    throw new HoldfastError(code, "the test injected a fault; try again");
   };
 
   async function faulty<T>(run: () => Promise<T>): Promise<T> {

@@ -18,10 +18,10 @@ export interface Checked {
   reproduce?: string[];
 }
 
-/** The task with a random seed: Holdfast's servers use it, and others ignore it. */
+/** Returns the task with a random seed. Holdfast's servers use the seed, and other servers ignore it. */
 const seedBody = ({ task }: Pick<GymTarget, "task">): GymTarget["task"] => ({ ...task, [randomSeedField]: randomSeed });
 
-/** Plays a solution and returns its calls in order. */
+/** Runs a solution and returns its calls in order. */
 export async function playSolution(target: Pick<GymTarget, "url" | "task">, solution: Solution): Promise<Call[]> {
   const client = createGymClient({ url: target.url, name: "a", commands: [] });
   await client.post("/seed_session", seedBody(target));
@@ -42,7 +42,7 @@ async function closeAll(clients: GymClient[]): Promise<void> {
   }
 }
 
-/** Runs every check, and closes the sessions it made. Rejects only if the server is unreachable or cannot be seeded. */
+/** Runs every check, and closes the sessions. Rejects only if the server is unreachable or cannot be seeded. */
 export async function runGymChecks(target: GymTarget): Promise<Checked[]> {
   let commands: string[] = [];
   let clients = 0;
@@ -57,12 +57,12 @@ export async function runGymChecks(target: GymTarget): Promise<Checked[]> {
   const seeded = async (options?: ClientOptions): Promise<GymClient> => {
     const fresh = client(options);
     const reply = await seed(fresh);
-    assert.ok(reply.status < 300, `the seed was answered with ${inText(reply)}`);
+    assert.ok(reply.status < 300, `the seed request returned ${inText(reply)}`);
     const { failure_reason: failure } = Object(reply.body) as { failure_reason?: unknown };
     assert.ok(failure === undefined, `the seed failed: ${String(failure)}`);
     return fresh;
   };
-  /** Makes calls twice in a new session. */
+  /** Makes the calls in a new session, and then the same calls again. */
   const twice = async (calls: Call[]): Promise<Pick<Trial, "first" | "second">> => {
     const client = await seeded();
     return { first: await make(client, calls), second: await make(client, calls) };
@@ -84,7 +84,7 @@ export async function runGymChecks(target: GymTarget): Promise<Checked[]> {
       const message = await attempt(trial);
       return message ? { what, result: "skipped", message, why } : { what, result: "pass", why };
     } catch (thrown) {
-      // Keep the first command, which seeds, and the last ones, which lead to the failure.
+      // Keep the first command, which seeds, and the last commands, which lead to the failure.
       const reproduce = commands.length > 12 ? [...commands.slice(0, 1), "# …", ...commands.slice(-10)] : [...commands];
       return { what, result: "fail", message: messageOf(thrown), why, reproduce };
     }
@@ -94,7 +94,7 @@ export async function runGymChecks(target: GymTarget): Promise<Checked[]> {
   let varies: string | undefined;
   for (const check of [...basicChecks, ...stateChecks, ...attackChecks]) {
     const { what, why, compares = false } = check;
-    const message = `answers cannot be compared if this fails: ${varies}`;
+    const message = `the answers cannot be compared, because this check failed: ${varies}`;
     const isSkipped = compares && varies !== undefined;
     const checked: Checked = isSkipped ? { what, result: "skipped", message, why } : await run(check);
     if (checked.result === "fail" && basicChecks.includes(check)) varies = what;

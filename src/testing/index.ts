@@ -1,4 +1,4 @@
-// holdfast/testing: published cases for your own store or environment, and faults to try them under.
+// holdfast/testing: test cases for your own store or environment, and fault injection.
 export type { Case } from "./case.ts";
 export { storeCases, storeCasesFor } from "./stores.ts";
 export type { StoreCase, StoreHarness } from "./store-cases/harness.ts";

@@ -1,4 +1,4 @@
-// runStoreChecks(): runs the store cases on a store that may be in use, each under its own prefix of names.
+// runStoreChecks(): runs the store cases on a store that may be in use. Each case has its own prefix for names.
 import { randomBytes } from "node:crypto";
 import { messageOf } from "../core/errors.ts";
 import type { Commit, Filter, Heading, Listed, Store } from "../core/store.ts";
@@ -9,16 +9,16 @@ import type { Checked } from "./gym-checks.ts";
 /** Prefix of all session and environment names that the checks write. */
 export const checkPrefix = "holdfast:check:";
 
-/** Runs every case and deletes its data. `onCase` is called after each. */
+/** Runs every case and deletes its data. Calls `onCase` after each case. */
 export async function runStoreChecks(open: () => Promise<Store>, onCase?: () => void): Promise<Checked[]> {
   const first = await open();
   await first.close();
   const run = randomBytes(6).toString("base64url");
   const results: Checked[] = [];
-  const why = "It is part of what a store promises; see docs/stores.md and docs/http-store.md.";
+  const why = "Every store must pass this check; see docs/stores.md and docs/http-store.md.";
   for (const [number, { name: what, needs, run: tryCase }] of storeCases.entries()) {
     if (needs !== undefined && !first[needs]) {
-      results.push({ what, result: "skipped", message: `the store does not say that it is ${needs}`, why });
+      results.push({ what, result: "skipped", message: `the store does not declare that it is ${needs}`, why });
       continue;
     }
     const written = new Set<string>();
@@ -39,10 +39,10 @@ export async function runStoreChecks(open: () => Promise<Store>, onCase?: () => 
 /** Maximum number of damaged sessions to name. */
 const mostNamed = 20;
 
-/** Reads every log in the store, to find damaged ones. */
+/** Reads every log in the store, to find damaged logs. */
 async function checkSessions(open: () => Promise<Store>): Promise<Checked> {
-  const what = "every session that is there can be read";
-  const why = "A session that has lost a part is refused with store_corrupt; restore it or delete it.";
+  const what = "every existing session can be read";
+  const why = "Calls to a damaged session fail with store_corrupt. Restore the session, or delete it.";
   const damaged: string[] = [];
   const store = await open();
   try {
@@ -54,7 +54,7 @@ async function checkSessions(open: () => Promise<Store>): Promise<Checked> {
   }
   if (damaged.length === 0) return { what, result: "pass", why };
   const named = damaged.slice(0, mostNamed).join("; ");
-  return { what, result: "fail", message: `${damaged.length} of them cannot: ${named}`, why };
+  return { what, result: "fail", message: `${damaged.length} sessions cannot be read: ${named}`, why };
 }
 
 async function readLog(store: Store, session: string): Promise<void> {

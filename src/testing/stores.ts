@@ -1,4 +1,4 @@
-// storeCases: the cases that every store must pass, by concern. Together they state the contract of core/store.ts.
+// storeCases: the cases that every store must pass, by topic. Together they state the contract of core/store.ts.
 import type { Store } from "../core/store.ts";
 import { appendCases } from "./store-cases/append.ts";
 import { closeCases } from "./store-cases/close.ts";

@@ -3,8 +3,8 @@ import { summarizeThrown, type NumberedEvent, type Thrown } from "../../core/eve
 import type { Rollout, RolloutFailure, TaskRow } from "../../core/rollout.ts";
 import { hasEstimatedTokens } from "../../rollout/row-fields.ts";
 import { readBranch } from "../../rollout/tree.ts";
-import { kindText } from "../failures.ts";
-import { plain, plainLine, print } from "../plain.ts";
+import { kindText } from "../metrics/lines.ts";
+import { plain, plainLine, print } from "../../io/plain.ts";
 import { createTally } from "../tally.ts";
 
 export type Progress = ReturnType<typeof createProgress>;
@@ -59,29 +59,27 @@ export function createProgress({ json, isQueued = false }: { json: boolean; isQu
     const isAnswer = (type: string | undefined): boolean => type !== "function_call_output";
     tokens += Number((Object(usage) as { total_tokens?: number }).total_tokens ?? 0);
     calls += types.filter((type) => type === "function_call").length;
-    answers += types.filter((type, at) => isAnswer(type) && (at === 0 || !isAnswer(types[at - 1]))).length;
+    const { model_calls: asked } = Object(row["harness"]) as { model_calls?: number };
+    answers += asked ?? types.filter((type, at) => isAnswer(type) && (at === 0 || !isAnswer(types[at - 1]))).length;
   }
 
   return {
-    /** Sets the total number of rollouts. */
     plan(planned: number): void {
       total = planned;
     },
-    /** Starts, with the number of existing rows. */
+    /** Starts with the number of existing rows. */
     start(there: number): void {
       before = there;
       isBegun = true;
       if (json) write({ type: "started", total, before });
     },
-    /** Reduces the total. */
     fewer(count: number): void {
       total -= count;
     },
-    /** Sets the number of rollouts that are being played. */
     running(count: number): void {
       running = count;
     },
-    /** Counts calls and tokens while an episode is played. Without events, they are counted when it ends. */
+    /** Counts calls and tokens while an episode runs. Without events, they are counted when it ends. */
     event(event: NumberedEvent): void {
       isLive = true;
       if (event.type !== "model.answered") return;
@@ -117,6 +115,7 @@ export function createProgress({ json, isQueued = false }: { json: boolean; isQu
       places.add(thrown.place);
       tell(plain(thrown.stack ?? summarizeThrown(thrown)));
     },
+    total: () => total,
     /** Formats the reasons for failures, and the errors in the author's code, with their counts. */
     reasons: () => ({ failures: failures.lines(), errors: errors.lines() }),
     end(): void {
@@ -130,7 +129,7 @@ export function createProgress({ json, isQueued = false }: { json: boolean; isQu
   };
 }
 
-/** Joins the parts. A part that makes the line too long is left out. */
+/** Joins the parts. A part that makes the line too long is omitted. */
 function fitting(parts: string[], width: number): string {
   const room = Math.max(20, width);
   return parts.reduce((line, part) => {

@@ -4,7 +4,7 @@ import type { CollectionMetrics } from "../../rollout/metrics.ts";
 import { outputPaths } from "../../rollout/output.ts";
 import { hideSecrets } from "../../io/hide-secrets.ts";
 import { metricLines } from "../metrics/lines.ts";
-import { plainLine } from "../plain.ts";
+import { plainLine } from "../../io/plain.ts";
 import type { Progress } from "./progress.ts";
 
 interface SummaryOptions {
@@ -17,7 +17,7 @@ export function formatSummary(collected: Collected, metrics: CollectionMetrics, 
   const { before, scored, failed } = collected;
   const { out, total, reasons } = options;
   const counts = [
-    `${before + scored} of ${total} rollouts scored${before > 0 ? ` (${scored} now, ${before} before)` : ""}`,
+    `${before + scored} of ${total} rollouts scored${before > 0 ? ` (${scored} in this run, ${before} earlier)` : ""}`,
     failed > 0 && `${failed} failed`,
   ];
   const lines = [
@@ -35,10 +35,10 @@ function nextLines({ scored, before, failed, stopped, gaveUp }: Collected, out: 
   const look = (flag: string): string => `npx holdfast show ${quoted(out)}${flag}`;
   if (gaveUp) {
     return [
-      `Stopped: ${gaveUp.rollouts} rollouts in a row failed for the same reason, which would fail the others too:`,
+      `Stopped: ${gaveUp.rollouts} rollouts in a row failed for the same reason, and the rest would fail too:`,
       `  ${plainLine(gaveUp.reason)}`,
-      `Continue after mending it: ${againText()}`,
-      "or add --keep-going to play the others anyway",
+      `Fix the cause, then continue with: ${againText()}`,
+      "or add --keep-going to run the rest anyway",
     ];
   }
   if (stopped) return [`Continue with: ${againText()}`];

@@ -7,10 +7,10 @@ import { promisify } from "node:util";
 import { invalidOption } from "../../core/errors.ts";
 import { ownSpec } from "./own-spec.ts";
 
-/** The same folder from src and from dist. */
+/** The templates folder. The relative path is valid both from src and from dist. */
 const shipped = fileURLToPath(new URL("../../../templates", import.meta.url));
 
-/** Versions that the new package requires. A test compares them with the tested ones. */
+/** Versions of the new package's dependencies. A test compares them with the versions in this repository. */
 export const versions = {
   "@photostructure/sqlite": "^2.6.0",
   zod: "^4.6.7",
@@ -18,7 +18,7 @@ export const versions = {
   "@types/node": "^20.19.43",
 };
 
-/** Returns the names of the files, sorted. */
+/** Writes the files of the project, and returns their names, sorted. */
 export async function createProject(
   folder: string,
   name: string,
@@ -38,7 +38,7 @@ export async function createProject(
     for (const [path, text] of files) await write(path, text);
     if (files.has("generate.ts")) await write("tasks.jsonl", await printed("generate.ts", folder));
   } catch (error) {
-    // Removes only its own files, because a different process may be filling the same folder.
+    // Removes only the files written above, because another process may be filling the same folder.
     for (const path of written) await rm(join(folder, path), { force: true });
     if (isNew) await rmdir(folder).catch(() => undefined);
     throw error;
@@ -46,7 +46,7 @@ export async function createProject(
   return written.sort();
 }
 
-/** The text of every file but tasks.jsonl, which generate.ts prints. */
+/** Returns the text of every file except tasks.jsonl, which generate.ts prints. */
 export async function projectFiles(
   name: string,
   kind: string,
@@ -88,7 +88,7 @@ function packageJson(name: string, kind: string, holdfast: string): string {
         : {
             check: "holdfast check .",
             tasks: "tsc && node dist/generate.js > tasks.jsonl",
-            collect: "holdfast collect . --model scripted --out runs/scripted.jsonl --resume",
+            collect: "holdfast collect . --model scripted --out runs/solution.jsonl --resume",
           }),
       serve: `holdfast serve . --port 8080 ${store}`,
     },
@@ -103,7 +103,7 @@ function packageJson(name: string, kind: string, holdfast: string): string {
 export function refuseName(name: string): void {
   if (!/^[a-z][a-z0-9]*([-_][a-z0-9]+)*$/.test(name) || name.length > 64) {
     throw invalidOption(
-      `"${name}" is not a valid name: use small letters and digits, with - between words, as in price-list`,
+      `"${name}" is not a valid name: use lower-case letters and digits, with - between words, as in price-list`,
     );
   }
   if (Object.hasOwn(versions, name) || name === "holdfast" || name === "node_modules") {
@@ -115,12 +115,15 @@ export function refuseName(name: string): void {
 async function refuseFull(folder: string, name: string): Promise<boolean> {
   try {
     const [first] = await readdir(folder);
-    if (first !== undefined) throw invalidOption(`the folder ${name} exists and contains ${first}`);
+    if (first !== undefined)
+      throw invalidOption(
+        `the folder ${name} already exists and contains ${first}; choose another name, or empty the folder`,
+      );
     return false;
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === "ENOENT") return true;
-    if (code === "ENOTDIR") throw invalidOption(`${name} exists and is not a folder`);
+    if (code === "ENOTDIR") throw invalidOption(`${name} already exists and is not a folder; choose another name`);
     throw error;
   }
 }

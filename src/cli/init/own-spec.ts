@@ -28,9 +28,7 @@ export function ownSpec(folder: string, own = ownFolder): string {
   return `^${readManifest(own)?.version}`;
 }
 
-/**
- * The nearest project above an installed package that depends on it, and the dependency as that project specifies it.
- */
+/** Returns the nearest project above an installed package that depends on it, and the dependency in its package.json. */
 function askedBy(own: string): { spec: string | undefined; project: string } {
   let project = dirname(own);
   for (;;) {

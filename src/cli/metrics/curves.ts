@@ -1,13 +1,13 @@
 // Prints training runs' metrics, grouped by a label on their rows.
 import { readCurve } from "../../rollout/curve.ts";
 import type { Curve, CurvePoint } from "../../rollout/curve-series.ts";
-import { counted, plainLine, print } from "../plain.ts";
-import { createComplaints, note } from "../rollout-source.ts";
+import { counted, plainLine, print } from "../../io/plain.ts";
+import { createComplaints, note } from "../notes.ts";
 import { figure, tableLines } from "./table.ts";
 
 export interface CurveFlags {
   json?: boolean;
-  /** Also prints the trainer's other numbers, besides its loss and its seconds. */
+  /** Also prints the trainer's other numbers, in addition to its loss and its seconds. */
   all?: boolean;
 }
 
@@ -16,13 +16,13 @@ export async function printCurves(paths: string[], over: string, { json, all }: 
   for (const path of paths) curves.push(await readCurve(path, over, createComplaints()));
   if (json) return void curves.forEach((curve) => print(JSON.stringify(curve)));
   for (const { path, points, unlabelled } of curves) {
-    if (unlabelled > 0) note(`${counted(unlabelled, "row")} of ${path} without the label ${over}`);
+    if (unlabelled > 0) note(`${counted(unlabelled, "row")} in ${path} without the label ${over}`);
     const head = paths.length > 1 ? [`${path}:`] : [];
     print([...head, ...curveLines(over, points, all ?? false)].join("\n"));
   }
 }
 
-/** The fields of rows. A column without a value is left out. */
+/** The columns computed from rollouts. A column in which every value is null is omitted. */
 const columns: [string, (point: CurvePoint) => number | null][] = [
   ["reward", ({ reward }) => reward],
   ["rollouts", ({ rollouts }) => rollouts || null],

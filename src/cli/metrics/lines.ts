@@ -1,12 +1,29 @@
 // Formats the metrics for one rollouts file as lines of text.
 import { binLines } from "../../rollout/metrics/histogram.ts";
-import type { NodeMetrics, TaskNodeMetrics } from "../../rollout/metrics/nodes.ts";
+import type { NodeMetrics } from "../../rollout/metrics/nodes.ts";
 import type { Estimate, CollectionMetrics } from "../../rollout/metrics.ts";
-import { failuresText } from "../failures.ts";
-import { counted, plainLine } from "../plain.ts";
+import { counted, plainLine } from "../../io/plain.ts";
 import { figure, tableLines } from "./table.ts";
 
 const widest = 60;
+
+/** The name of each kind of failure: "3 × model failed", because "model 3" could be read as a model's number. */
+const kinds: { [kind: string]: string } = {
+  task: "invalid task",
+  seed: "seed failed",
+  model: "model failed",
+  agent: "agent failed",
+  tool: "tool failed",
+  store: "store failed",
+  verify: "verify failed",
+  timeout: "time limit reached",
+  worker: "worker process died",
+  internal: "internal error",
+};
+
+/** Names a kind of failure. Files from other programs may have any string as the kind. */
+export const kindText = (kind: string): string =>
+  Object.hasOwn(kinds, kind) ? (kinds[kind] as string) : plainLine(kind);
 
 export function metricLines(metrics: CollectionMetrics): string[] {
   const { estimates, histogram } = metrics;
@@ -21,51 +38,34 @@ export function metricLines(metrics: CollectionMetrics): string[] {
   ];
 }
 
-/** Counts the rollouts, and the failures by kind. */
 export function countLine({ rollouts, scored, masked, tasks, failures }: CollectionMetrics): string {
   const counts = `${counted(rollouts, "rollout")} of ${counted(tasks.length, "task")}, ${scored} scored`;
   const failed = failures.reduce((sum, { count }) => sum + count, 0);
+  const reasons = failures.map(({ kind, count }) => `${count} × ${kindText(kind)}`).join(", ");
   return [
     counts,
     ...(masked > 0 ? [`${masked} masked`] : []),
-    ...(failed > 0 ? [`${failed} failed (${failuresText(failures)})`] : []),
+    ...(failed > 0 ? [`${failed} failed (${reasons})`] : []),
   ].join(", ");
 }
 
 export function taskLines({ tasks }: CollectionMetrics): string[] {
-  const rows = tasks.map((task) => [
-    task.task,
-    task.rollouts,
-    task.scored,
-    task.mean,
-    task.min,
-    task.max,
-    task.std,
-    task.tokens,
-    task.seconds,
-  ]);
-  const heading = ["task", "rollouts", "scored", "mean", "min", "max", "std", "tokens", "seconds"];
-  return tableLines([heading, ...rows.map((row) => row.map(figure))]);
+  const columns = ["task", "rollouts", "scored", "mean", "min", "max", "std", "tokens", "seconds"] as const;
+  return tableLines([[...columns], ...tasks.map((task) => columns.map((name) => figure(task[name])))]);
 }
 
-export function nodeLines(nodes: NodeMetrics[]): string[] {
-  const rows = nodes.map(({ node, rollouts, scored, mean }) => [
-    node || "all",
-    ...[rollouts, scored, mean].map(figure),
-  ]);
-  return tableLines([["branch", "rollouts", "scored", "mean"], ...rows]);
-}
-
-export function taskNodeLines(nodes: TaskNodeMetrics[]): string[] {
+/** Lists the branches of all tasks together, or of each task. */
+export function nodeLines(nodes: (NodeMetrics & { task?: number })[]): string[] {
+  const hasTask = nodes.some(({ task }) => task !== undefined);
   const rows = nodes.map(({ task, node, rollouts, scored, mean }) => [
-    figure(task),
+    ...(task === undefined ? [] : [figure(task)]),
     node || "all",
     ...[rollouts, scored, mean].map(figure),
   ]);
-  return tableLines([["task", "branch", "rollouts", "scored", "mean"], ...rows]);
+  return tableLines([[...(hasTask ? ["task"] : []), "branch", "rollouts", "scored", "mean"], ...rows]);
 }
 
-/** Lists every statistic, by its name in the files. */
+/** Lists every statistic under the name that it has in the metrics files. */
 export function statisticLines({ agent_metrics, pass_metrics }: CollectionMetrics): string[] {
   const all = Object.entries({ ...agent_metrics, ...pass_metrics });
   return tableLines(all.map(([name, value]) => [name, figure(value)]));
@@ -95,7 +95,7 @@ function toLabel(name: string): string {
 }
 
 function costLines({ tokens, tokens_estimated, seconds, rollouts }: CollectionMetrics): string[] {
-  const each = (total: number): string => `${figure(total / rollouts)} a rollout`;
+  const each = (total: number): string => `${figure(total / rollouts)} per rollout`;
   const parts = [
     ...(tokens_estimated ? ["estimated"] : []),
     ...(tokens.input === null ? [] : [`${figure(tokens.input)} in`]),

@@ -1,27 +1,26 @@
 // holdfast sessions copy: copies logs from one store to another, and compares them.
-import { existsSync, realpathSync } from "node:fs";
-import { resolve } from "node:path";
 import type { Command } from "commander";
 import { invalidOption } from "../../core/errors.ts";
-import type { CopyProblem, CopySummary } from "../../session/copy.ts";
+import { copyLogs, type CopyProblem, type CopySummary } from "../../session/copy.ts";
+import { openStore, placeOf } from "../../stores/open.ts";
 import { createCounterLine } from "../counter-line.ts";
-import { counted } from "../plain.ts";
+import { counted } from "../../io/plain.ts";
 
 const help = `
 Example:
   $ npx holdfast sessions copy sqlite:sessions.db https://example.com/store
 
-Copies every log: sessions, and the logs that agents and servers keep beside
-them, such as the key of tokens, which \`sessions list\` does not show. Run it
-again to resume an interrupted copy and to fetch later changes. Existing logs
-are compared, never overwritten. The exit code is 0 only if all logs are equal.`;
+The command copies every log. This includes internal logs of agents and servers,
+such as the token key, which \`sessions list\` does not show. Run it again to
+resume an interrupted copy, or to fetch later changes. It compares existing logs
+and never overwrites them. The exit code is 0 only if all logs are equal.`;
 
 export function addCopy(sessions: Command): void {
   sessions
     .command("copy")
-    .description("Copy all logs of a store into another one, and compare them by digest.")
-    .argument("<from>", "a store, as in sqlite:FILE")
-    .argument("<to>", "another store; its existing logs stay")
+    .description("Copy all logs from one store to another, and compare their digests.")
+    .argument("<from>", "source store, as in sqlite:FILE")
+    .argument("<to>", "target store; its existing logs are kept")
     .option("--json", "print the result as JSON")
     .addHelpText("after", help)
     .action(run);
@@ -29,13 +28,11 @@ export function addCopy(sessions: Command): void {
 
 async function run(fromUrl: string, toUrl: string, flags: { json?: boolean }): Promise<void> {
   if ([fromUrl, toUrl].some((url) => url.startsWith("memory:"))) {
-    throw invalidOption("memory: belongs to one process, so it cannot be copied");
+    throw invalidOption("memory: cannot be copied, because only one process can read it");
   }
-  if (toPlace(fromUrl) === toPlace(toUrl)) throw invalidOption("the two stores are the same; nothing was copied");
-  const { openStore } = await import("../../stores/open.ts");
-  const { copyLogs } = await import("../../session/copy.ts");
+  if (placeOf(fromUrl) === placeOf(toUrl)) throw invalidOption("the two stores are the same; nothing was copied");
   const from = await openStore(fromUrl, { isThere: true });
-  const line = createCounterLine("logs compared and copied");
+  const line = createCounterLine("logs copied or compared");
   try {
     const to = await openStore(toUrl);
     try {
@@ -52,26 +49,18 @@ async function run(fromUrl: string, toUrl: string, flags: { json?: boolean }): P
   }
 }
 
-/** Returns a text that is equal for two URLs to the same store, as far as URLs show that. */
-function toPlace(url: string): string {
-  const [, file] = /^sqlite:(.*)$/.exec(url) ?? [];
-  if (file !== undefined) return `sqlite:${existsSync(file) ? realpathSync(file) : resolve(file)}`;
-  if (!URL.canParse(url)) return url;
-  const { protocol, host, pathname, search } = new URL(url);
-  return `${protocol}//${host}${pathname.replace(/\/+$/, "")}${search}`;
-}
-
-/** Appended to "1 log" or "2 logs". */
+/** The text after "1 log" or "2 logs". */
 const advice: Record<CopyProblem["fate"], string> = {
-  changed: "changed meanwhile; run the same command again to fetch the rest",
-  differs: "with another content there, left as it is; delete it there to copy the one from here",
+  changed: "changed during the copy; run the same command again to fetch the rest",
+  differs:
+    "not copied, because the target store has a different log with the same id; delete that log and run the command again",
   failed: "not copied",
 };
 
 function inWords({ copied, equal, entries, problems }: CopySummary): string {
   const lines = [
-    `copied ${counted(copied, "log")} and found ${equal} there already, all compared by digest`,
-    // Includes entries of logs that changed in the meantime, which do not count as copied.
+    `copied ${counted(copied, "log")} and found ${equal} already copied; all digests match`,
+    // The number includes entries of logs that changed during the copy and do not count as copied.
     `wrote ${counted(entries, "entry", "entries")}`,
   ];
   for (const [fate, what] of Object.entries(advice)) {

@@ -1,7 +1,7 @@
 // Formats a transcript for people. A model's text cannot control the terminal, or imitate a line of the transcript.
 import { showJson } from "../../core/ellipsis.ts";
 import { summarizeThrown } from "../../core/event.ts";
-import { plain } from "../plain.ts";
+import { plain } from "../../io/plain.ts";
 import type { Change, Step, Transcript } from "../../rollout/show.ts";
 
 const [longestValue, mostChanges] = [100, 8];
@@ -40,6 +40,8 @@ function stepLines(step: Step, paint: Paint): string[] {
       return step.text === "" ? [] : [paint(`[agent thinks]: ${visible(step.text)}`, "dim")];
     case "called":
       return [`${paint("[agent]", "who")} calls ${paint(visible(step.tool), "tool")} ${visible(step.input)}`];
+    case "aside":
+      return [paint(`[${step.why}]: ${visible(step.text)}`, "dim")];
     case "answered": {
       const { changes = [], thrown, log = [] } = step;
       const came = `${paint(`[${visible(step.tool)}]:`, "tool")} ${visible(step.output)}`;
@@ -60,7 +62,7 @@ function stepLines(step: Step, paint: Paint): string[] {
 function stateLine(changes: Change[], is: string): string {
   const shown = changes.slice(0, mostChanges).map(({ key, value }) => {
     return value === undefined
-      ? `${visible(key)} is gone`
+      ? `${visible(key)} removed`
       : `${visible(key)} ${is} ${visible(showJson(value, longestValue))}`;
   });
   const more = changes.length - shown.length;
@@ -68,7 +70,7 @@ function stateLine(changes: Change[], is: string): string {
 }
 
 function endLines({ reward, verdict, stopped, failure }: Transcript, paint: Paint): string[] {
-  const limit = stopped === undefined ? [] : [`stopped by its limit of ${visible(stopped)}`];
+  const limit = stopped === undefined ? [] : [`stopped at its ${visible(stopped)} limit`];
   if (failure) {
     const { kind, reason, stack } = failure;
     const where = stack === undefined ? [] : [paint(`    ${visible(stack)}`, "bad")];

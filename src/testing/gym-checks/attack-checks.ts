@@ -1,24 +1,14 @@
-// Checks that a model or a different client cannot open a session with an altered cookie, or use the protocol's own
-// routes as tools.
+// Checks that no client can open a session with an altered cookie, or use the protocol's own routes as tools.
 import assert from "node:assert/strict";
 import { createHash, createHmac } from "node:crypto";
 import { parseJson, type Json } from "../../core/json.ts";
-import {
-  continues,
-  inText,
-  make,
-  noState,
-  response,
-  rewardIn,
-  showsState,
-  verifyBody,
-  type GymCheck,
-} from "./trial.ts";
+import { continues, inText, make, noState, response, rewardIn, showsState, verifyBody } from "./trial.ts";
+import type { GymCheck } from "./trial.ts";
 
 export const attackChecks: GymCheck[] = [
   {
     what: "an altered cookie does not open the session",
-    why: "A client that can forge a cookie can read and change the episodes of others. Sign it with a secret key.",
+    why: "A client that can forge a cookie can read and change other clients' episodes. Sign cookies with a secret key.",
     compares: true,
     async run(trial) {
       if (!showsState(trial)) return noState;
@@ -27,14 +17,14 @@ export const attackChecks: GymCheck[] = [
         await make(client, trial.calls);
         return client.cookies();
       };
-      // Two sessions: a guessed cookie may open the neighbour.
+      // Opens two sessions, because a guessed cookie may open the second session.
       const [jar] = [await played(), await played()];
       const opens = async (cookies: Map<string, string>): Promise<boolean> =>
         continues(await make(trial.client({ jar: cookies }), trial.calls), trial);
       for (const [name, value] of jar) {
         const others = await played();
         others.delete(name);
-        // A different cookie carries the session.
+        // Without this cookie the session still opens, so the session id is in another cookie.
         if (await opens(others)) continue;
         for (const altered of alterations(value)) {
           assert.ok(!(await opens(new Map([...jar, [name, altered]]))), `${name}=${altered} opened a session`);
@@ -43,16 +33,16 @@ export const attackChecks: GymCheck[] = [
         const isForged = forged !== undefined && (await opens(new Map([...jar, [name, forged]])));
         assert.ok(
           !isForged,
-          `the secret key of the cookie ${name} is its own name: a forged cookie opened the session`,
+          `the cookie ${name} is signed with its own name as the key, so a forged cookie opened the session`,
         );
       }
     },
   },
   {
-    what: "a model cannot seed itself by a tool name",
+    what: "a model cannot call seed_session as a tool",
     why:
-      "Agents post any tool name that a model makes up, with the cookie of its session. A model that calls " +
-      "seed_session chooses its own start. Agents seed without a cookie: refuse a seed with the cookie of an episode.",
+      "Agents forward any tool name that a model makes up, with the session's cookie. A model that calls " +
+      "seed_session chooses its own start state. Agents seed without a cookie, so refuse a seed that has an episode's cookie.",
     compares: true,
     async run(trial) {
       for (const path of ["/seed_session", "/ng-rollout/check/seed_session"]) {
@@ -63,17 +53,17 @@ export const attackChecks: GymCheck[] = [
         const after = await make(client, trial.calls);
         const isReplaced = showsState(trial) && JSON.stringify(after) === JSON.stringify(trial.first);
         const reward = rewardIn(await client.post("/verify", verifyBody(trial.task)));
-        const message = `POST ${path} with the cookie of an episode replaced its state, and verify gave ${reward}`;
+        const message = `POST ${path} with an episode's cookie replaced its state, and verify returned ${reward}`;
         assert.ok(!isReplaced || reward === undefined, message);
       }
       return showsState(trial) ? undefined : noState;
     },
   },
   {
-    what: "a model cannot learn its reward by a tool name",
+    what: "a model cannot call verify as a tool to learn its reward",
     why:
-      "A model that calls verify knows whether to continue. Refuse a verify without the row of the task, or mask the " +
-      "verdict of an episode that was verified before.",
+      "A model that can call verify knows when to stop. Refuse a verify request without the task's row, or mask the " +
+      "verdict of an episode that was already verified.",
     async run(trial) {
       const guesses: { [field: string]: Json }[] = [{}, { responses_create_params: { input: [] }, response }];
       for (const guess of guesses) {
@@ -82,19 +72,19 @@ export const attackChecks: GymCheck[] = [
         if (rewardIn(told) === undefined) continue;
         await make(client, trial.calls);
         const last = await client.post("/verify", verifyBody(trial.task));
-        const message = `verify with ${JSON.stringify(guess)} told a reward before the end, and at the end gave ${inText(last)}`;
+        const message = `verify with ${JSON.stringify(guess)} revealed a reward before the end, and at the end returned ${inText(last)}`;
         assert.ok(rewardIn(last) === undefined, message);
       }
     },
   },
 ];
 
-/** Returns a cookie with one character changed, at several places, and the neighbours of a number. */
+/** Returns copies of a cookie with one character changed, at several places; for a number, also its neighbours. */
 function alterations(value: string): string[] {
   const places = new Set<number>();
   let start = 0;
   for (const part of value.split(".")) {
-    // Not the last character of a part: some of its bits may have no meaning.
+    // Keeps the last character of a part, because some of its bits may have no meaning.
     if (part.length > 1) places.add(start).add(start + Math.floor(part.length / 2));
     start += part.length + 1;
   }
@@ -106,8 +96,8 @@ function alterations(value: string): string[] {
 }
 
 /**
- * Signs the content of a cookie of NeMo Gym's servers again, whose secret key is its own name, as itsdangerous'
- * TimestampSigner does. Returns undefined if the cookie has another form.
+ * Forges a signed cookie of NeMo Gym's servers, which use the cookie's name as the secret key of itsdangerous'
+ * TimestampSigner. Returns undefined for other cookies.
  */
 function forgedWithItsName(name: string, value: string): string | undefined {
   const [content = "", time, signature, ...more] = value.replace(/^"(.*)"$/, "$1").split(".");

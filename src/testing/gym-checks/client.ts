@@ -8,7 +8,7 @@ export interface GymReply {
   body: Json;
   /** True if the reply set a cookie. */
   cookie: boolean;
-  /** True if the server marked its answer as coming from an unseeded session, as Holdfast does. */
+  /** True if the server marked its answer as coming from an unseeded session. Only Holdfast's servers do. */
   isNew: boolean;
 }
 
@@ -19,7 +19,7 @@ type Headers = { [name: string]: string };
 export interface ClientOptions {
   /** "replace" keeps only the last reply's cookies, as the protocol's agents do. Default "merge". */
   cookies?: "merge" | "replace";
-  /** "new" opens a connection for each request, which may reach a different process. Default "kept". */
+  /** "new" opens a connection for each request, so that requests may reach different processes. Default "kept". */
   connections?: "kept" | "new";
   /** The cookies to start with. Default: none. */
   jar?: ReadonlyMap<string, string>;
@@ -27,9 +27,9 @@ export interface ClientOptions {
 
 export interface GymClientOptions extends ClientOptions {
   url: string;
-  /** The name of its cookie jar in the commands. */
+  /** The name of the client's cookie jar in the commands. */
   name: string;
-  /** Receives one command per request. */
+  /** The client appends one command per request. */
   commands: string[];
 }
 
@@ -60,11 +60,10 @@ export function createGymClient(options: GymClientOptions) {
 
   return {
     get: (path: string) => send("GET", path),
-    /** Sends a value as JSON. */
     post: (path: string, body: Json, headers?: Headers) => send("POST", path, JSON.stringify(body), headers),
     /** Sends a body unchanged. */
     postText: (path: string, text: string) => send("POST", path, text),
-    /** A copy of its cookies. */
+    /** A copy of the client's cookies. */
     cookies: () => new Map(jar),
   };
 }

@@ -1,4 +1,4 @@
-// Checks on a session's state: it persists, is not shared, survives retries and concurrent calls, and ends.
+// Checks on a session's state: it persists, is not shared, survives retries and concurrent calls, and can be closed.
 import assert from "node:assert/strict";
 import { badInputs } from "../arguments.ts";
 import { play, type Call } from "../environments.ts";
@@ -18,13 +18,14 @@ import {
   type GymCheck,
 } from "./trial.ts";
 
-/** Later checks compare answers, which means nothing if one of these fails. */
+/** If one of these checks fails, later checks that compare answers are skipped. */
 export const basicChecks: GymCheck[] = [
   {
-    what: "the same seed and calls give the same answers",
+    what: "the same seed and calls return the same answers",
     why:
-      "Rewards of one task are compared with each other. They mean little if equal play has different results. " +
-      "Take random numbers from the seed, and share the sessions among all processes of the server.",
+      "Training compares the rewards of several attempts at a task. The comparison means little if the same calls can " +
+      "have different results. " +
+      "Derive random numbers from the seed, and share sessions between all server processes.",
     async run(trial) {
       for (let session = 2; session < 5; session++) {
         same(await make(await trial.seeded(), trial.calls), trial.first, `in session ${session}`);
@@ -32,10 +33,10 @@ export const basicChecks: GymCheck[] = [
     },
   },
   {
-    what: "state persists over the calls of a session",
+    what: "state persists between the calls of a session",
     why:
-      "An environment that forgets between calls cannot score a task of more than one step. A session that only one " +
-      "process knows is lost when a call reaches another one.",
+      "An environment that forgets its state between calls cannot score a task with several steps. A session that only one " +
+      "process has in memory is lost when a call reaches another process.",
     compares: true,
     async run(trial) {
       for (const between of [0, 1, 2]) {
@@ -52,7 +53,7 @@ export const basicChecks: GymCheck[] = [
   },
   {
     what: "two sessions are isolated",
-    why: "Episodes run at the same time. One must not change the state that another is scored by.",
+    why: "Episodes run concurrently. One episode must not change the state that decides another episode's reward.",
     compares: true,
     async run(trial) {
       const [one, two] = [await trial.seeded(), await trial.seeded()];
@@ -68,13 +69,13 @@ export const basicChecks: GymCheck[] = [
   },
 ];
 
-/** The number of concurrent calls, and how often they are tried. */
+/** The number of concurrent calls, and the number of rounds. */
 const [atOnce, rounds] = [24, 5];
 
 export const stateChecks: GymCheck[] = [
   {
     what: "a missing session is handled",
-    why: "A client that lost its cookie should get an answer, not a crash, and no reward for work it did not do.",
+    why: "A client without a valid cookie should get an error reply, not a crash, and no reward.",
     async run(trial) {
       for (const answer of await make(trial.client(), trial.calls)) assertNo5xx(answer, "a call without a session");
       const reply = await trial.client().post("/verify", verifyBody(trial.task));
@@ -84,8 +85,8 @@ export const stateChecks: GymCheck[] = [
     },
   },
   {
-    what: "a lost session does not read as a valid state",
-    why: "An agent that lost its cookie plays on an empty state without noticing, and is scored by it.",
+    what: "a lost session is not answered as if it had a valid state",
+    why: "Otherwise an agent that lost its cookie continues on an empty state without noticing, and gets its reward from that state.",
     compares: true,
     async run(trial) {
       if (!showsState(trial)) return noState;
@@ -101,40 +102,40 @@ export const stateChecks: GymCheck[] = [
   },
   {
     what: "seeding again replaces the state",
-    why: "A session that is used again would start its next episode with the remains of the last one.",
+    why: "Otherwise the next episode in the same session starts with leftovers from the previous one.",
     compares: true,
     async run(trial) {
       const client = await trial.seeded();
       await make(client, trial.calls);
       const reply = await trial.seed(client);
-      // The call was refused, so nothing from the old episode can be in a new one.
+      // The second seed was refused, so no data of the old episode can be in a new episode.
       if (reply.status >= 400 && reply.status < 500) return undefined;
-      assert.ok(reply.status < 300, `the second seed was answered with ${inText(reply)}`);
+      assert.ok(reply.status < 300, `the second seed returned ${inText(reply)}`);
       same(await make(client, trial.calls), trial.first, "after the second seed");
       return showsState(trial) ? undefined : noState;
     },
   },
   {
-    what: "verify reads the session of its caller, and changes nothing",
-    why: "A verify that writes, or that reads another session, gives rewards that the episode did not earn.",
+    what: "verify reads its caller's session and changes nothing",
+    why: "If verify writes, or reads another session, it returns rewards that the episode did not earn.",
     compares: true,
     async run(trial) {
       const { solution, task, bestReward } = trial;
       const client = await trial.seeded();
       await make(client, trial.calls);
       const reward = await verify(client, task);
-      assert.equal(await verify(client, task), reward, "the second verify gave another reward");
+      assert.equal(await verify(client, task), reward, "the second verify returned a different reward");
       same(await make(client, trial.calls), trial.second, "after verify");
-      if (!solution) return "no solution is known: only checked that verify changes nothing";
+      if (!solution) return "there is no solution, so the check tested only that verify changes nothing";
       const [winner, idler] = [await trial.seeded(), await trial.seeded()];
       await play(solution, task, async ({ tool, input }) => (await winner.post(`/${tool}`, input)).body);
       const [idle, won] = [await verify(idler, task), await verify(winner, task)];
       assert.ok(idle < bestReward, `a session without calls got a reward of ${idle}`);
-      assert.ok(won >= bestReward, `the solution got a reward of ${won}, and the best reward is ${bestReward}`);
+      assert.ok(won >= bestReward, `the solution got a reward of ${won}, but the best reward is ${bestReward}`);
     },
   },
   {
-    what: "every response sets the cookie, refusals too",
+    what: "every response sets the cookie, including refusals",
     why: "Agents keep only the cookies of the last response. After one response without a cookie, the session is lost.",
     compares: true,
     async run(trial) {
@@ -146,7 +147,7 @@ export const stateChecks: GymCheck[] = [
       let isRefused = true;
       for (const { tool, input } of refused) {
         const { status, cookie } = await client.post(`/${tool}`, input);
-        // A different check covers crashes.
+        // The check for crashing tools covers status 500.
         assert.ok(cookie || status >= 500, `POST /${tool} with ${JSON.stringify(input)}: ${status} without a cookie`);
         isRefused &&= cookie && status >= 400;
       }
@@ -155,12 +156,12 @@ export const stateChecks: GymCheck[] = [
     },
   },
   {
-    what: "a call that crashes keeps its session",
-    why: "Agents keep only the cookies of the last response: a 500 without a cookie ends the episode unnoticed.",
+    what: "a tool that crashes does not lose the session",
+    why: "Agents keep only the cookies of the last response. A 500 response without a cookie silently ends the episode.",
     async run(trial) {
       for (const [tool, schema] of trial.tools) {
         const client = await trial.seeded();
-        const replies = [{ what: "JSON that is cut off", reply: await client.postText(`/${tool}`, '{"count": ') }];
+        const replies = [{ what: "truncated JSON", reply: await client.postText(`/${tool}`, '{"count": ') }];
         for (const { what, input } of badInputs(schema)) {
           replies.push({ what, reply: await client.post(`/${tool}`, input) });
         }
@@ -173,7 +174,7 @@ export const stateChecks: GymCheck[] = [
   },
   {
     what: "a retried call id is applied once",
-    why: "A client that got no answer sends the call again. Applied twice, the state is not what the model made it.",
+    why: "A client that received no reply retries the call. If the call is applied twice, the state is wrong.",
     compares: true,
     async run(trial) {
       if (!showsState(trial)) return noState;
@@ -184,16 +185,20 @@ export const stateChecks: GymCheck[] = [
         const again = await client.post(`/${tool}`, input, key);
         same([again], [{ status, body }], `when ${tool} was repeated`);
       }
-      same(await make(client, trial.calls), trial.second, "after every call was sent twice with one Idempotency-Key");
+      same(
+        await make(client, trial.calls),
+        trial.second,
+        "after every call was sent twice with the same Idempotency-Key",
+      );
     },
   },
   {
-    what: "calls at once lose nothing",
-    why: "Models call tools in parallel. Without an order of some kind, one call overwrites the result of another.",
+    what: "concurrent calls lose no updates",
+    why: "Models call tools in parallel. Unless the server orders these calls, one overwrites the result of another.",
     compares: true,
     async run(trial) {
       if (!showsState(trial)) return noState;
-      // Equal calls, so that their order does not matter.
+      // All calls are identical, so that their order does not matter.
       const calls = new Map(trial.calls.map((call) => [JSON.stringify(call), call]));
       for (const call of [...calls.values()].slice(0, 10)) {
         const inTurn = await trial.seeded();
@@ -205,7 +210,7 @@ export const stateChecks: GymCheck[] = [
         for (let round = 0; round < rounds; round++) {
           const client = await trial.seeded();
           await callAtOnce(client, call);
-          const what = `after ${atOnce} calls of ${call.tool} at once (round ${round + 1})`;
+          const what = `after ${atOnce} concurrent calls of ${call.tool} (round ${round + 1})`;
           same(await make(client, trial.calls), expected, what);
         }
       }
@@ -213,23 +218,23 @@ export const stateChecks: GymCheck[] = [
   },
   {
     what: "closing a session frees it",
-    why: "Sessions that nothing ends pile up until the server runs out of memory and loses every episode.",
+    why: "Sessions that never end use more and more memory, until the server crashes and loses every episode.",
     async run(trial) {
       const client = await trial.seeded();
       await make(client, trial.calls);
       const reply = await client.post("/close_session", {});
       if (reply.status === 404 || reply.status === 405) {
-        return "the server has no POST /close_session, so the sessions of these checks stay open; make sure that it ends sessions";
+        return "the server has no POST /close_session, so the sessions of these checks stay open; make sure that the server ends old sessions";
       }
-      assert.ok(reply.status < 300, `closing was answered with ${inText(reply)}`);
+      assert.ok(reply.status < 300, `POST /close_session returned ${inText(reply)}`);
       assertNo5xx(await client.post("/close_session", {}), "closing again");
       const after = await make(client, trial.calls);
-      assert.ok(!showsState(trial) || !continues(after, trial), "the session continues as if it had not been closed");
+      assert.ok(!showsState(trial) || !continues(after, trial), "the session still works after it was closed");
     },
   },
   {
-    what: "bad arguments never give a 5xx",
-    why: "Models send all sorts of arguments. A crash tells them nothing, and often costs the episode its session.",
+    what: "invalid arguments never cause a 5xx status",
+    why: "Models send invalid arguments. A crash gives the model no information, and often loses the session.",
     async run(trial) {
       for (const [tool, schema] of trial.tools) {
         const client = await trial.seeded();
@@ -241,10 +246,7 @@ export const stateChecks: GymCheck[] = [
   },
 ];
 
-/**
- * Makes a call many times at once. Connections are opened first, because handshakes would make the calls arrive one
- * after another.
- */
+/** Makes many identical calls concurrently. Opens connections first, because handshakes would separate the calls. */
 async function callAtOnce(client: GymClient, { tool, input }: Call): Promise<void> {
   const times = Array.from({ length: atOnce }, (_, n) => n);
   await Promise.all(times.map(() => client.get("/")));

@@ -1,17 +1,17 @@
-// A trial: one server under check, with clients and the answers that its checks compare.
+// A trial: a server to check, its clients, and the answers to compare with.
 import assert from "node:assert/strict";
 import type { Json } from "../../core/json.ts";
 import type { Call, Solution } from "../environments.ts";
 import type { ClientOptions, GymClient, GymReply } from "./client.ts";
 
 export interface GymTarget {
-  /** Without a trailing slash. */
+  /** The server's URL, without a trailing slash. */
   url: string;
   /** The task to seed and verify with. */
   task: { [field: string]: Json };
   /** Calls that show state: their answers depend on earlier calls. */
   calls: Call[];
-  /** Calls to try in turn while the answers show no state, because two tools may undo each other. */
+  /** Calls to try in turn while the answers show no state. Two tools may undo each other's changes. */
   others?: Call[][];
   /** The tools and the JSON Schemas of their arguments, as far as known. */
   tools: Map<string, { [key: string]: Json }>;
@@ -30,7 +30,7 @@ export interface Trial extends GymTarget {
   seeded(options?: ClientOptions): Promise<GymClient>;
   /** Seeds with a client's cookies. */
   seed(client: GymClient, path?: string): Promise<GymReply>;
-  /** The answers to the calls in a new session, and to the same calls repeated there. */
+  /** `first` has the answers to the calls in a new session, `second` to the same calls repeated in that session. */
   first: Answers;
   second: Answers;
 }
@@ -38,13 +38,14 @@ export interface Trial extends GymTarget {
 export interface GymCheck {
   what: string;
   why: string;
-  /** True if it compares answers. Such a check says nothing about a server whose answers vary by themselves. */
+  /** True if the check compares answers. It is skipped if the server's answers are not deterministic. */
   compares?: boolean;
   /** Returns the reason for skipping, if there is one. Rejects on failure. */
   run(trial: Trial): Promise<string | undefined | void>;
 }
 
-export const noState = "the calls have the same answers every time, so they show no state; choose others with --tool";
+export const noState =
+  "the calls return the same answers every time, so they do not show any state; choose other calls with --tool";
 
 export async function make(client: GymClient, calls: Call[]): Promise<Answers> {
   const answers: Answers = [];
@@ -75,7 +76,7 @@ export const verifyBody = (task: { [field: string]: Json }): { [field: string]: 
   response,
 });
 
-/** Returns the reward in a reply to verify; undefined if it is refused or marked as failed. */
+/** Returns the reward in a reply to verify; undefined if the verify was refused or marked as failed. */
 export function rewardIn({ status, body }: Answers[number]): number | undefined {
   const { reward, mask_sample, _ng_failure_class } = Object(body) as { [field: string]: Json };
   const isScored = status < 300 && mask_sample !== true && (_ng_failure_class ?? null) === null;
@@ -85,25 +86,25 @@ export function rewardIn({ status, body }: Answers[number]): number | undefined 
 export async function verify(client: GymClient, task: { [field: string]: Json }): Promise<number> {
   const reply = await client.post("/verify", verifyBody(task));
   const reward = rewardIn(reply);
-  return reward ?? assert.fail(`verify gave no reward: ${inText(reply)}`);
+  return reward ?? assert.fail(`verify returned no reward: ${inText(reply)}`);
 }
 
 export function assertNo5xx(answer: Answers[number], what: string): void {
-  assert.ok(answer.status < 500, `${what} was answered with ${inText(answer)}`);
+  assert.ok(answer.status < 500, `${what} returned ${inText(answer)}`);
 }
 
 export function showsState({ first, second }: Pick<Trial, "first" | "second">): boolean {
   return JSON.stringify(first) !== JSON.stringify(second);
 }
 
-/** Returns whether these answers come from a session in which the calls had already been created once. */
+/** Returns whether these answers come from a session in which the calls had already been made once. */
 export const continues = (answers: Answers, { second }: Trial): boolean =>
   JSON.stringify(answers) === JSON.stringify(second);
 
 export function same(actual: Answers, expected: Answers, what: string): void {
   for (const [at, answer] of expected.entries()) {
     const [got, wanted] = [inText(actual[at]), inText(answer)];
-    assert.ok(got === wanted, `${what}, call ${at + 1} was answered with ${got} instead of ${wanted}`);
+    assert.ok(got === wanted, `${what}, call ${at + 1} returned ${got} instead of ${wanted}`);
   }
 }
 

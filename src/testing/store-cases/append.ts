@@ -1,4 +1,4 @@
-// Cases for append: accepted commits, refused commits, and that a refusal leaves no trace.
+// Cases for append: accepted commits, and refused commits, which leave no trace.
 import assert from "node:assert/strict";
 import { onStore, type StoreCase } from "./harness.ts";
 import {
@@ -39,11 +39,11 @@ export const appendCases: StoreCase[] = [
     assert.equal((await findRow(store, "a"))?.environment, "shop", "the refused heading was stored");
   }),
 
-  onStore("SERIAL: a commit made for another log of the same id and length is a conflict", async (store) => {
+  onStore("SERIAL: a commit based on another log with the same id and length is a conflict", async (store) => {
     await write(store, { session: "a", version: 0 });
     const first = await markOf(store, "a");
     await write(store, { session: "a", version: 1, seen: first, entries: [{ at: noon + 5 }] });
-    await expectAnswer(store, { session: "a", version: 2, seen: first }, "conflict", "one that saw another");
+    await expectAnswer(store, { session: "a", version: 2, seen: first }, "conflict", "a commit based on another log");
     const second = await markOf(store, "a");
     await write(store, { session: "a", version: 2, seen: second, entries: [{ at: noon + 6 }, { at: noon + 7 }] });
     const deleted = await markOf(store, "a");
@@ -54,19 +54,19 @@ export const appendCases: StoreCase[] = [
       entries: [{ at: noon + 9 }, { at: noon + 9 }, {}, { at: noon + 9 }],
     });
     const late = buildCommit({ session: "a", version: 4, seen: deleted });
-    assert.equal(await store.append(late), "conflict", "a commit to the log that was deleted");
+    assert.equal(await store.append(late), "conflict", "a commit based on the deleted log");
     const beside = buildCommit({ session: "b", version: 0 });
-    assert.equal(await store.append(late, beside), "conflict", "the same together with another");
-    assert.equal(await store.read("b", 0), undefined, "a part of the refused unit was stored");
+    assert.equal(await store.append(late, beside), "conflict", "the same commit together with a second one");
+    assert.equal(await store.read("b", 0), undefined, "part of the refused commits was stored");
     await write(store, { session: "a", version: 4, seen: await markOf(store, "a") });
   }),
 
-  onStore("commits follow one another, each on the version that the one before it made", async (store) => {
+  onStore("each commit extends the version that the previous commit created", async (store) => {
     await grow(store, "a", 20);
     await expectLog(store, "a", bodiesUpTo(20));
   }),
 
-  onStore("the entries of a commit are numbered one after the other", async (store) => {
+  onStore("the entries of a commit have consecutive numbers", async (store) => {
     await write(store, { session: "a", version: 0, entries: ['"1"', '"2"', '"3"'] });
     await write(store, { session: "a", version: 3, entries: ['"4"'] });
     await write(store, { session: "a", version: 4, entries: ['"5"', '"6"'] });
@@ -102,7 +102,7 @@ export const appendCases: StoreCase[] = [
     assert.equal(await store.count("elsewhere"), 0, "the count of the refused heading's environment");
   }),
 
-  onStore("ATOMIC: a commit with a version that is still to come stores nothing", async (store) => {
+  onStore("ATOMIC: a commit on a version that does not exist yet stores nothing", async (store) => {
     await grow(store, "a", 3);
     for (const version of [4, 5, 1_000_000]) {
       await expectAnswer(store, { session: "a", version }, "conflict", `on version ${version} of 3`);
@@ -110,20 +110,20 @@ export const appendCases: StoreCase[] = [
     await expectLog(store, "a", bodiesUpTo(3));
   }),
 
-  onStore("ATOMIC: a commit on a log that is not there stores nothing", async (store) => {
+  onStore("ATOMIC: a commit on a log that does not exist stores nothing", async (store) => {
     for (const version of [1, 7]) {
       const given = { session: "a", version, heading: { environment: "shop" }, snapshot: '"no"' };
-      await expectAnswer(store, given, "conflict", `a commit on version ${version} of no log`);
+      await expectAnswer(store, given, "conflict", `a commit on version ${version} of a log that does not exist`);
     }
     await expectLog(store, "a", undefined);
     assert.equal(await store.count("shop"), 0, "the count of open sessions");
   }),
 
-  onStore("a refused writer reads what it missed and commits on that", async (store) => {
+  onStore("a refused writer can read the missed entries and commit after them", async (store) => {
     await grow(store, "a", 2);
     await write(store, { session: "a", version: 2, entries: ['"theirs"'] });
     await expectAnswer(store, { session: "a", version: 2, entries: ['"ours"'] }, "conflict");
-    assert.deepEqual(bare(await store.read("a", 2)), numbered(['"theirs"'], 2), "the tail that was missed");
+    assert.deepEqual(bare(await store.read("a", 2)), numbered(['"theirs"'], 2), "the missed entries");
     await write(store, { session: "a", version: 3, entries: ['"ours"'] });
     await expectLog(store, "a", [...bodiesUpTo(2), '"theirs"', '"ours"']);
   }),
@@ -134,15 +134,15 @@ export const appendCases: StoreCase[] = [
     await write(store, { session: "b", version: 0, entries: ['"b1"', '"b2"'], heading: { environment: "other" } });
     await write(store, { session: "b", version: 2, snapshot: '"b"', heading: { environment: "other", ended: "idle" } });
     await expectLog(store, "a", ['"a1"']);
-    assert.deepEqual(await findRow(store, "a"), before, "the row of the session that was left alone");
+    assert.deepEqual(await findRow(store, "a"), before, "the row of the other session");
     assert.deepEqual(bare(await store.find("a", "k")), { version: 1, body: '"a1"' }, "its key");
     const { snapshot, entries } = (await store.load("a"))!;
     assert.deepEqual({ snapshot, entries }, { snapshot: { version: 1, body: '"a"' }, entries: [] }, "its snapshot");
-    await expectAnswer(store, { session: "a", version: 3 }, "conflict", "the version is that of its own log");
+    await expectAnswer(store, { session: "a", version: 3 }, "conflict", "the version of the session's own log");
     await write(store, { session: "a", version: 1 });
   }),
 
-  onStore("ISOLATION: what a caller does to a commit after handing it over changes nothing", async (store) => {
+  onStore("ISOLATION: changes to a commit object after the call do not affect the store", async (store) => {
     const parent = { session: "p", version: 3 };
     const commit = buildCommit({
       session: "a",
@@ -165,11 +165,11 @@ export const appendCases: StoreCase[] = [
     await expectLog(store, "b", undefined);
     const row = { session: "a", version: 1, touched: noon, environment: "shop", opened: noon };
     assert.deepEqual(await findRow(store, "a"), { ...row, parent: { session: "p", version: 3 } });
-    assert.equal((await store.find("a", "k"))?.version, 1, "the key as it was given");
-    assert.equal((await store.load("a"))?.snapshot, undefined, "no snapshot was given");
+    assert.equal((await store.find("a", "k"))?.version, 1, "the original key");
+    assert.equal((await store.load("a"))?.snapshot, undefined, "the commit had no snapshot");
   }),
 
-  onStore("GROWTH: a log of 1,000 entries is kept whole and in order", async (store) => {
+  onStore("GROWTH: a log of 1,000 entries is stored completely and in order", async (store) => {
     await write(store, { session: "a", version: 0, entries: bodiesUpTo(500) });
     for (let version = 500; version < 1000; version++) await write(store, { session: "a", version });
     await expectLog(store, "a", bodiesUpTo(1000));

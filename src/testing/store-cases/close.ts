@@ -1,4 +1,4 @@
-// Cases for close: accepted writes finish, and then every verb is refused.
+// Cases for close: accepted writes finish. After close, every operation is refused.
 import assert from "node:assert/strict";
 import type { Appended, Store } from "../../core/store.ts";
 import { onStorage, onStore, type StoreCase } from "./harness.ts";
@@ -6,11 +6,11 @@ import { append, bodiesUpTo, collect, buildCommit, expectLog, grow, noon } from 
 
 const verbs: Record<string, (store: Store) => Promise<unknown>> = {
   append: (store) => store.append(buildCommit({ session: "b", version: 0 })),
-  "append to a session that is there": (store) => store.append(buildCommit({ session: "a", version: 2 })),
+  "append to an existing session": (store) => store.append(buildCommit({ session: "a", version: 2 })),
   "append to several sessions": (store) =>
     store.append(buildCommit({ session: "b", version: 0 }), buildCommit({ session: "a", version: 2 })),
   read: (store) => store.read("a", 0),
-  "read of a session that is not there": (store) => store.read("none", 0),
+  "read of a missing session": (store) => store.read("none", 0),
   load: (store) => store.load("a"),
   find: (store) => store.find("a", "k"),
   list: (store) => collect(store),
@@ -26,7 +26,7 @@ async function expectClosed(store: Store): Promise<void> {
     try {
       answer = verb(store);
     } catch (error) {
-      assert.fail(`${name} threw at once and gave no promise: ${error}`);
+      assert.fail(`${name} threw synchronously instead of returning a rejected promise: ${error}`);
     }
     await assert.rejects(answer, { code: "store_closed" }, `${name} on a closed store`);
   }
@@ -42,13 +42,13 @@ function expectAllOk(outcomes: PromiseSettledResult<Appended>[]): void {
 }
 
 export const closeCases: StoreCase[] = [
-  onStore("a closed store refuses every verb with store_closed", async (store) => {
+  onStore("a closed store refuses every operation with store_closed", async (store) => {
     await grow(store, "a", 2);
     await store.close();
     await expectClosed(store);
   }),
 
-  onStore("closing twice is fine, one after the other and at once", async (store) => {
+  onStore("closing twice is allowed, in sequence and concurrently", async (store) => {
     await grow(store, "a", 2);
     await Promise.all([store.close(), store.close()]);
     await store.close();
@@ -67,14 +67,14 @@ export const closeCases: StoreCase[] = [
     for (const answer of answers) answer.finally(() => settled++).catch(() => {});
     const outcomes = Promise.allSettled(answers);
     await store.close();
-    // The case requires that the answers arrive, not their order within one tick.
+    // Waits one tick, because the answers may arrive after close in the same tick.
     await new Promise((resolve) => setImmediate(resolve));
-    assert.equal(settled, 40, "commits that were answered when close was");
+    assert.equal(settled, 40, "commits that were answered before close");
     expectAllOk(await outcomes);
     await expectClosed(store);
   }),
 
-  onStore("a listing that runs while the store is closed gives the rest or store_closed, never less", async (store) => {
+  onStore("a listing that is interrupted by close returns all sessions or fails with store_closed", async (store) => {
     const names = Array.from({ length: 300 }, (_, index) => `s${index}`);
     for (const name of names) await grow(store, name, 1);
     const seen: string[] = [];
@@ -82,14 +82,14 @@ export const closeCases: StoreCase[] = [
       for await (const { session } of store.list()) {
         if (seen.push(session) === 1) await store.close();
       }
-      assert.deepEqual(seen, names, "a listing that ended as if it were complete");
+      assert.deepEqual(seen, names, "the listing ended early without an error");
     } catch (error) {
       if (error instanceof assert.AssertionError) throw error;
       assert.equal((error as { code?: unknown }).code, "store_closed", `it failed with ${error}`);
     }
   }),
 
-  onStorage("DURABLE: commits handed over before close are there after it", async (open) => {
+  onStorage("DURABLE: commits sent before close are stored", async (open) => {
     const store = await open();
     const outcomes = Promise.allSettled(open40(store));
     await store.close();

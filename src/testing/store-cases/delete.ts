@@ -4,7 +4,7 @@ import { onStore, type StoreCase } from "./harness.ts";
 import { append, bare, bodiesUpTo, expectAnswer, expectLog, findRow, grow, ids, markOf, noon, write } from "./logs.ts";
 
 export const deleteCases: StoreCase[] = [
-  onStore("deleting says whether there was something to delete", async (store) => {
+  onStore("delete returns whether the session existed", async (store) => {
     assert.equal(await store.delete("a"), false, "in an empty store");
     await grow(store, "a", 2);
     assert.equal(await store.delete("b"), false, "another id");
@@ -12,7 +12,7 @@ export const deleteCases: StoreCase[] = [
     assert.equal(await store.delete("a"), false, "the second time");
   }),
 
-  onStore("CLEANUP: of a deleted session nothing is left", async (store) => {
+  onStore("CLEANUP: nothing of a deleted session remains", async (store) => {
     await write(store, { session: "a", version: 0, entries: [{ key: "k" }, {}], snapshot: '"state"' });
     await store.delete("a");
     await expectLog(store, "a", undefined, "after it was deleted");
@@ -22,7 +22,7 @@ export const deleteCases: StoreCase[] = [
     assert.deepEqual(await ids(store, { open: true, idleBefore: noon + 999 }), [], "list by idle time");
   }),
 
-  onStore("CLEANUP: deleting an ended session does not count twice", async (store) => {
+  onStore("CLEANUP: deleting an ended session does not change the count of open sessions", async (store) => {
     await grow(store, "a", 1);
     await grow(store, "b", 1);
     await write(store, { session: "a", version: 1, heading: { ended: "closed" } });
@@ -31,49 +31,46 @@ export const deleteCases: StoreCase[] = [
     assert.deepEqual(await ids(store), ["b"]);
   }),
 
-  onStore(
-    "ISOLATION: deleting a session leaves the others alone, the one before it and the one after it too",
-    async (store) => {
-      for (const name of ["a", "ab", "b"]) {
-        await write(store, { session: name, version: 0, entries: [{ key: "k" }, {}], snapshot: `"${name}"` });
-      }
-      const before = [await findRow(store, "a"), await findRow(store, "b")];
-      await store.delete("ab");
-      assert.deepEqual([await findRow(store, "a"), await findRow(store, "b")], before);
-      for (const name of ["a", "b"]) {
-        await expectLog(store, name, bodiesUpTo(2));
-        assert.equal((await store.find(name, "k"))?.version, 1, `the key of ${name}`);
-        assert.deepEqual(
-          (await store.load(name))?.snapshot,
-          { version: 2, body: `"${name}"` },
-          `the snapshot of ${name}`,
-        );
-        await write(store, { session: name, version: 2 });
-      }
-      assert.deepEqual(await ids(store), ["a", "b"]);
-    },
-  ),
+  onStore("ISOLATION: deleting a session does not affect other sessions", async (store) => {
+    for (const name of ["a", "ab", "b"]) {
+      await write(store, { session: name, version: 0, entries: [{ key: "k" }, {}], snapshot: `"${name}"` });
+    }
+    const before = [await findRow(store, "a"), await findRow(store, "b")];
+    await store.delete("ab");
+    assert.deepEqual([await findRow(store, "a"), await findRow(store, "b")], before);
+    for (const name of ["a", "b"]) {
+      await expectLog(store, name, bodiesUpTo(2));
+      assert.equal((await store.find(name, "k"))?.version, 1, `the key of ${name}`);
+      assert.deepEqual(
+        (await store.load(name))?.snapshot,
+        { version: 2, body: `"${name}"` },
+        `the snapshot of ${name}`,
+      );
+      await write(store, { session: name, version: 2 });
+    }
+    assert.deepEqual(await ids(store), ["a", "b"]);
+  }),
 
-  onStore("SERIAL: a delete that says where the log ends takes no other", async (store) => {
+  onStore("SERIAL: a delete for a version and mark keeps a log with another version or mark", async (store) => {
     assert.equal(await store.delete("a", { version: 1 }), false, "in an empty store");
     await grow(store, "a", 3);
     const last = await markOf(store, "a");
     await grow(store, "b", 4);
     const other = await markOf(store, "b");
     for (const end of [{ version: 2 }, { version: 4 }, { version: 3, seen: other }, { version: 2, seen: last }]) {
-      assert.equal(await store.delete("a", end), false, `at version 3, told ${JSON.stringify(end)}`);
+      assert.equal(await store.delete("a", end), false, `at version 3, delete for ${JSON.stringify(end)}`);
     }
-    await expectLog(store, "a", bodiesUpTo(3), "after deletes that were for another");
-    assert.equal(await store.delete("a", { version: 3, seen: last }), true, "told where it ends");
+    await expectLog(store, "a", bodiesUpTo(3), "after deletes for another end");
+    assert.equal(await store.delete("a", { version: 3, seen: last }), true, "delete with the correct end");
     await expectLog(store, "a", undefined, "after it was deleted");
     await write(store, { session: "a", version: 0, entries: [{}, {}, { at: noon + 7 }] });
-    assert.equal(await store.delete("a", { version: 3, seen: last }), false, "opened again, and as long as it was");
+    assert.equal(await store.delete("a", { version: 3, seen: last }), false, "opened again, with the same length");
     await expectLog(store, "a", bodiesUpTo(3), "opened again");
-    assert.equal(await store.delete("a", { version: 3 }), true, "told only the version");
+    assert.equal(await store.delete("a", { version: 3 }), true, "delete with the version only");
     assert.equal(await store.count("shop"), 1);
   }),
 
-  onStore("SERIAL: of a commit and a delete of the version before it one is refused", async (store) => {
+  onStore("SERIAL: of a commit and a concurrent delete of the previous version, one is refused", async (store) => {
     for (let round = 0; round < 20; round++) {
       const session = `s${round}`;
       await grow(store, session, 2);
@@ -96,7 +93,7 @@ export const deleteCases: StoreCase[] = [
     await expectLog(store, "a", ['"new"'], "after a refused commit");
   }),
 
-  onStore("an id can be used again after a delete, with nothing of the old session in the new one", async (store) => {
+  onStore("an id can be used again after a delete, and the new session has no data from the old one", async (store) => {
     await write(store, { session: "a", version: 0, entries: [{ key: "k" }, { key: "l" }, {}], snapshot: '"old"' });
     await grow(store, "b", 1);
     await store.delete("a");
@@ -107,11 +104,11 @@ export const deleteCases: StoreCase[] = [
       heading: { environment: "chess" },
     });
     await expectLog(store, "a", ['"new"'], "opened again");
-    assert.deepEqual(bare(await store.find("a", "k")), { version: 1, body: '"new"' }, "a key that the old one had");
-    assert.equal(await store.find("a", "l"), undefined, "a key that only the old one had");
-    assert.equal((await store.load("a"))?.snapshot, undefined, "the snapshot of the old one");
+    assert.deepEqual(bare(await store.find("a", "k")), { version: 1, body: '"new"' }, "a key that the old session had");
+    assert.equal(await store.find("a", "l"), undefined, "a key that only the old session had");
+    assert.equal((await store.load("a"))?.snapshot, undefined, "the old session's snapshot");
     await write(store, { session: "a", version: 1, entries: [{}, {}] });
-    assert.equal((await store.load("a", 3))?.snapshot, undefined, "the snapshot of the old one, at its version");
+    assert.equal((await store.load("a", 3))?.snapshot, undefined, "the old session's snapshot, at its version");
     assert.deepEqual(await ids(store), ["b", "a"], "it was opened after b");
     assert.deepEqual([await store.count("shop"), await store.count("chess")], [1, 1], "the counts");
   }),

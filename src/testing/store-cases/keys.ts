@@ -11,18 +11,18 @@ export const keyCases: StoreCase[] = [
     assert.deepEqual(bare(await store.find("a", "l")), { version: 4, body: '"4"' });
   }),
 
-  onStore("finding a key that no entry has, or in a log that is not there, gives undefined", async (store) => {
-    assert.equal(await store.find("a", "k"), undefined, "in a log that is not there");
+  onStore("finding an unknown key, or a key in a missing log, returns undefined", async (store) => {
+    assert.equal(await store.find("a", "k"), undefined, "in a missing log");
     await grow(store, "a", 2);
     assert.equal(await store.find("a", "k"), undefined, "in a log without keys");
     await write(store, { session: "a", version: 2, entries: [{ key: "k" }] });
-    assert.equal(await store.find("a", "K"), undefined, "the same key in other case");
-    assert.equal(await store.find("a", "k "), undefined, "the same key and a space");
+    assert.equal(await store.find("a", "K"), undefined, "the same key in a different case");
+    assert.equal(await store.find("a", "k "), undefined, "the same key with a space");
     assert.equal(await store.find("b", "k"), undefined, "the key of another log");
-    assert.equal(await store.find("a", "undefined"), undefined, "no key is not a key");
+    assert.equal(await store.find("a", "undefined"), undefined, "the empty key");
   }),
 
-  onStore("ONCE: a commit with a key that the log has is a duplicate and stores nothing", async (store) => {
+  onStore("ONCE: a commit with a key that is already in the log is a duplicate and stores nothing", async (store) => {
     await write(store, { session: "a", version: 0, entries: [{ body: '"1"', key: "k" }] });
     const before = await findRow(store, "a");
     const answer = await append(store, {
@@ -44,7 +44,7 @@ export const keyCases: StoreCase[] = [
     await write(store, { session: "a", version: 1, entries: [{ key: "new" }] });
   }),
 
-  onStore("ONCE: two entries of one commit with the same key are a duplicate, and nothing is stored", async (store) => {
+  onStore("ONCE: a commit with the same key twice is a duplicate, and nothing is stored", async (store) => {
     const entries = [{ body: '"1"', key: "k" }, '"2"', { body: '"3"', key: "k" }];
     await expectAnswer(store, { session: "a", version: 0, entries }, "duplicate", "in a commit that opens a log");
     await expectLog(store, "a", undefined, "after a duplicate");
@@ -52,14 +52,14 @@ export const keyCases: StoreCase[] = [
     await grow(store, "a", 1);
     await expectAnswer(store, { session: "a", version: 1, entries }, "duplicate", "in a later commit");
     await expectLog(store, "a", ['{"n":1}'], "after a duplicate");
-    assert.equal(await store.find("a", "k"), undefined, "the key was stored all the same");
+    assert.equal(await store.find("a", "k"), undefined, "the key was stored");
     await write(store, { session: "a", version: 1, entries: [{ key: "k" }] });
   }),
 
-  onStore("ONCE: a commit that is both stale and a repeat is a duplicate", async (store) => {
+  onStore("ONCE: a stale commit with a known key is a duplicate, not a conflict", async (store) => {
     await write(store, { session: "a", version: 0, entries: [{ key: "k" }] });
     await write(store, { session: "a", version: 1 });
-    // A retry has often lost the race against its first attempt. It must learn that the call was applied, not retry.
+    // A retry often finds that its first attempt was stored. It must get "duplicate", so that it stops retrying.
     for (const version of [0, 1, 5]) {
       await expectAnswer(store, { session: "a", version, entries: [{ key: "k" }] }, "duplicate", `on ${version}`);
     }
@@ -86,16 +86,16 @@ export const keyCases: StoreCase[] = [
     await write(store, { session: "b", version: 0, entries: ['"0"', { body: '"b"', key: "k" }] });
     assert.deepEqual(bare(await store.find("a", "k")), { version: 1, body: '"a"' });
     assert.deepEqual(bare(await store.find("b", "k")), { version: 2, body: '"b"' });
-    // Names that collide if a store joins them: "x" + "yz" and "xy" + "z".
+    // Session and key names that collide if a store joins them: "x" + "yz" and "xy" + "z".
     await write(store, { session: "x", version: 0, entries: [{ key: "yz" }] });
     await write(store, { session: "xy", version: 0, entries: [{ key: "z" }] });
     assert.equal(await store.find("xy", "yz"), undefined);
     assert.equal(await store.find("x", "z"), undefined);
   }),
 
-  onStore("entries without a key repeat as they like, and the empty string is a key like any other", async (store) => {
+  onStore("entries without a key are never duplicates, and the empty string is a normal key", async (store) => {
     await write(store, { session: "a", version: 0, entries: ['"same"', '"same"', { key: undefined }] });
-    assert.equal(await store.find("a", ""), undefined, "an entry without a key has not the empty one");
+    assert.equal(await store.find("a", ""), undefined, "an entry without a key does not have the empty key");
     await write(store, { session: "a", version: 3, entries: [{ body: '"empty"', key: "" }] });
     assert.deepEqual(bare(await store.find("a", "")), { version: 4, body: '"empty"' });
     await expectAnswer(store, { session: "a", version: 4, entries: [{ key: "" }] }, "duplicate");

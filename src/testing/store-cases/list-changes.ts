@@ -6,7 +6,7 @@ import type { Filter, Store } from "../../core/store.ts";
 
 const later = Number.MAX_SAFE_INTEGER;
 
-/** Writes more sessions than a store is likely to fetch at once, so a listing must return to the store. */
+/** Writes more sessions than a store is likely to fetch in one query, so a listing needs several queries. */
 async function many(store: Store, count = 600): Promise<string[]> {
   const names = Array.from({ length: count }, (_, index) => `s${index}`);
   for (const [index, session] of names.entries()) {
@@ -42,7 +42,7 @@ export const listChangeCases: StoreCase[] = [
         await write(store, { session, version: 1, entries: [{ at: later }] });
       for (let index = 0; index < 20; index++) await write(store, { session: `new${index}`, version: 0 });
     });
-    // The store decides whether deleted sessions still appear and new ones already do.
+    // The store decides whether deleted sessions still appear, and whether new sessions already appear.
     const stayed = seen.filter((session) => !gone.has(session) && !session.startsWith("new"));
     assert.deepEqual(
       stayed,
@@ -56,8 +56,8 @@ export const listChangeCases: StoreCase[] = [
     const seen = await during(store, { environment: "shop" }, async (session) => {
       await store.delete(session);
     });
-    assert.deepEqual(seen, names, "each one deleted as it came");
-    assert.deepEqual(await collect(store), [], "nothing is left");
+    assert.deepEqual(seen, names, "each session deleted when it was listed");
+    assert.deepEqual(await collect(store), [], "no session remains");
     await many(store, 9);
     const left = await during(store, {}, async (_, place) => {
       if (place === 3) for (const session of ["s1", "s2", "s3", "s0"]) await store.delete(session);
@@ -65,13 +65,13 @@ export const listChangeCases: StoreCase[] = [
     assert.deepEqual(left, ["s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8"]);
   }),
 
-  onStore("a listing that opens a session at each row comes to an end", async (store) => {
+  onStore("a listing ends even if each row opens a new session", async (store) => {
     const names = await many(store, 20);
     const seen = await during(store, {}, (session) => write(store, { session: `fork of ${session}`, version: 0 }));
     assert.deepEqual(seen.slice(0, 20), names);
   }),
 
-  onStore("a listing that touches each session as it comes gives each once, in order", async (store) => {
+  onStore("a listing returns each session once, in order, even if each row changes its session", async (store) => {
     const names = await many(store, 300);
     const seen = await during(store, { open: true }, (session) =>
       write(store, { session, version: 1, entries: [{ at: later }] }),
@@ -79,7 +79,7 @@ export const listChangeCases: StoreCase[] = [
     assert.deepEqual(seen, names);
   }),
 
-  onStore("CLEANUP: a sweep that ends each idle session as it comes ends every one", async (store) => {
+  onStore("CLEANUP: a sweep that ends idle sessions while it lists them ends all of them", async (store) => {
     const names = await many(store);
     const filter = { environment: "shop", open: true, idleBefore: noon + 500 };
     const seen = await during(store, filter, (session) =>
@@ -90,7 +90,7 @@ export const listChangeCases: StoreCase[] = [
     assert.deepEqual(await ids(store, filter), [], "the next sweep finds nothing");
   }),
 
-  onStore("CLEANUP: making room ends the longest idle and deletes them, without a limit of time", async (store) => {
+  onStore("CLEANUP: a capacity sweep ends and deletes the sessions that were idle longest", async (store) => {
     const names = await many(store, 300);
     const seen = await during(store, { environment: "shop", open: true, idleBefore: later }, async (session, place) => {
       if (place % 2 === 0) await store.delete(session);
@@ -120,11 +120,11 @@ export const listChangeCases: StoreCase[] = [
     assert.deepEqual(
       stayed,
       names.filter((session) => !moved.has(session)),
-      "what stayed idle, the longest first",
+      "the sessions that stayed idle, longest idle first",
     );
   }),
 
-  onStore("a listing may be left early, and several may run at once", async (store) => {
+  onStore("a listing can stop early, and several can run concurrently", async (store) => {
     const names = await many(store, 60);
     for await (const { session } of store.list()) {
       assert.equal(session, "s0");

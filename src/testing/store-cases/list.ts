@@ -4,7 +4,7 @@ import type { Filter, Heading, Listed, Store } from "../../core/store.ts";
 import { onStore, type StoreCase } from "./harness.ts";
 import { collect, expectAnswer, findRow, grow, ids, noon, tidy, write } from "./logs.ts";
 
-/** Writes 24 sessions that differ in every filtered property. Each has its own time of touch. */
+/** Writes 24 sessions that differ in every filtered property. The newest entry of each has a different time. */
 async function zoo(store: Store): Promise<Listed[]> {
   const rows: Listed[] = [];
   for (let index = 0; index < 24; index++) {
@@ -20,7 +20,7 @@ async function zoo(store: Store): Promise<Listed[]> {
     await write(store, { session: row.session, version: 0, heading: { ...toHeading(row), ended: undefined } });
     rows.push(row);
   }
-  // Touched in the order of their times, as with a clock that only moves forward.
+  // Commits in the order of the times, as with a clock that only moves forward.
   for (const row of rows.toSorted((a, b) => a.touched - b.touched)) {
     const { session, touched, ended } = row;
     await write(store, { session, version: 1, entries: [{ at: touched }], ...(ended && { heading: toHeading(row) }) });
@@ -71,7 +71,7 @@ export const listCases: StoreCase[] = [
     assert.equal(await store.count("shop"), 0);
   }),
 
-  onStore("FORK: a row says all that the heading said, the parent too", async (store) => {
+  onStore("FORK: a listed row has all fields of the heading, including the parent", async (store) => {
     await write(store, { session: "a", version: 0, heading: { environment: "chess", opened: noon + 5 } });
     await write(store, {
       session: "b",
@@ -95,7 +95,7 @@ export const listCases: StoreCase[] = [
     assert.deepEqual(rest, []);
   }),
 
-  onStore("a row's version and time are those of the newest entry, right after each commit", async (store) => {
+  onStore("a row has the version and time of the newest entry, immediately after each commit", async (store) => {
     await write(store, { session: "a", version: 0, entries: [{ at: noon + 1 }, { at: noon + 2 }, { at: noon + 3 }] });
     await grow(store, "b", 2);
     assert.deepEqual(await versionAndTime(store, "a"), [3, noon + 3], "opened with three entries");
@@ -105,7 +105,7 @@ export const listCases: StoreCase[] = [
     assert.deepEqual(await versionAndTime(store, "a"), [6, noon + 60], "two more");
   }),
 
-  onStore("a heading stays as it is until a commit brings another, which replaces it", async (store) => {
+  onStore("a heading stays the same until a commit replaces it", async (store) => {
     const parent = { session: "p", version: 7 };
     await write(store, { session: "a", version: 0, heading: { opened: noon + 9, parent } });
     await write(store, { session: "a", version: 1, snapshot: '"s"' });
@@ -113,43 +113,40 @@ export const listCases: StoreCase[] = [
     assert.deepEqual(
       await findRow(store, "a"),
       { ...row, version: 2, touched: noon + 1 },
-      "after a commit without one",
+      "after a commit without a heading",
     );
     await write(store, { session: "a", version: 2, heading: { opened: noon + 9, parent, ended: "age" } });
     assert.deepEqual(
       await findRow(store, "a"),
       { ...row, version: 3, touched: noon + 2, ended: "age" },
-      "after another",
+      "after a commit with a new heading",
     );
   }),
 
-  onStore(
-    "CLEANUP: a session that ends leaves the open ones and the count, and joins the ended ones",
-    async (store) => {
-      const reasons = ["closed", "idle", "age", "capacity"] as const;
-      for (const reason of reasons) await grow(store, reason, 2);
-      await grow(store, "open", 2);
-      for (const [index, reason] of reasons.entries()) {
-        assert.equal(await store.count("shop"), 5 - index, `the count before ${reason}`);
-        await write(store, { session: reason, version: 2, heading: { ended: reason } });
-        assert.equal((await findRow(store, reason))?.ended, reason);
-        const open = ["closed", "idle", "age", "capacity", "open"].slice(index + 1);
-        open.splice(-1, 1, "open");
-        assert.deepEqual(await ids(store, { open: true }), open, `the open ones after ${reason}`);
-        assert.deepEqual(
-          await ids(store, { open: false }),
-          reasons.slice(0, index + 1),
-          `the ended ones after ${reason}`,
-        );
-      }
-      assert.equal(await store.count("shop"), 1, "the count after all");
-      assert.deepEqual(await ids(store), [...reasons, "open"], "all of them, in the order of opening");
-      await write(store, { session: "idle", version: 3, heading: { ended: "idle" } });
-      assert.equal(await store.count("shop"), 1, "the count after an ended session's heading was written again");
-    },
-  ),
+  onStore("CLEANUP: a session that ends is listed as ended, and no longer listed or counted as open", async (store) => {
+    const reasons = ["closed", "idle", "age", "capacity"] as const;
+    for (const reason of reasons) await grow(store, reason, 2);
+    await grow(store, "open", 2);
+    for (const [index, reason] of reasons.entries()) {
+      assert.equal(await store.count("shop"), 5 - index, `the count before ${reason}`);
+      await write(store, { session: reason, version: 2, heading: { ended: reason } });
+      assert.equal((await findRow(store, reason))?.ended, reason);
+      const open = ["closed", "idle", "age", "capacity", "open"].slice(index + 1);
+      open.splice(-1, 1, "open");
+      assert.deepEqual(await ids(store, { open: true }), open, `the open sessions after ${reason}`);
+      assert.deepEqual(
+        await ids(store, { open: false }),
+        reasons.slice(0, index + 1),
+        `the ended sessions after ${reason}`,
+      );
+    }
+    assert.equal(await store.count("shop"), 1, "the final count");
+    assert.deepEqual(await ids(store), [...reasons, "open"], "all sessions, in the order of opening");
+    await write(store, { session: "idle", version: 3, heading: { ended: "idle" } });
+    assert.equal(await store.count("shop"), 1, "the count after an ended session's heading was written again");
+  }),
 
-  onStore("CLEANUP: the only session of an environment is found by idle time when it has ended, too", async (store) => {
+  onStore("CLEANUP: an environment's only session is listed by idle time even after it ended", async (store) => {
     await grow(store, "a", 1);
     await write(store, { session: "a", version: 1, heading: { ended: "closed" } });
     const ended = { environment: "shop", open: false, idleBefore: noon + 999 };
@@ -164,7 +161,7 @@ export const listCases: StoreCase[] = [
     assert.equal(await store.count("shop"), 1);
   }),
 
-  onStore("count is that of one environment, and of open sessions only", async (store) => {
+  onStore("count counts the open sessions of one environment", async (store) => {
     await grow(store, "a", 3);
     await grow(store, "b", 1);
     await grow(store, "c", 1, { environment: "chess" });
@@ -187,7 +184,7 @@ export const listCases: StoreCase[] = [
     assert.deepEqual(await ids(store, { open: true }), ["m", "z", "a", "10", "9", "b"]);
   }),
 
-  onStore("sessions opened in the same millisecond have an order too, and it stays", async (store) => {
+  onStore("sessions opened in the same millisecond have a stable order", async (store) => {
     const names = Array.from({ length: 30 }, (_, index) => `s${(index * 17) % 30}`);
     for (const name of names) await write(store, { session: name, version: 0 });
     assert.deepEqual(await ids(store), names);
@@ -212,7 +209,7 @@ export const listCases: StoreCase[] = [
     assert.deepEqual(seen, names);
   }),
 
-  onStore("a cursor may be a session that the filter leaves out", async (store) => {
+  onStore("a cursor can be a session that the filter excludes", async (store) => {
     await grow(store, "a", 1);
     await grow(store, "b", 1, { environment: "chess", ended: "closed" });
     await grow(store, "c", 1);
@@ -220,11 +217,15 @@ export const listCases: StoreCase[] = [
     assert.deepEqual(await ids(store, { after: "c" }), [], "after the last");
   }),
 
-  onStore("a cursor that is not there is refused with session_not_found", async (store) => {
+  onStore("an unknown cursor is refused with session_not_found", async (store) => {
     await grow(store, "a", 1);
     await grow(store, "gone", 1);
     await store.delete("gone");
-    await assert.rejects(collect(store, { after: "none" }), { code: "session_not_found" }, "never there");
+    await assert.rejects(
+      collect(store, { after: "none" }),
+      { code: "session_not_found" },
+      "a session that never existed",
+    );
     await assert.rejects(collect(store, { after: "gone" }), { code: "session_not_found" }, "deleted");
   }),
 
@@ -240,7 +241,7 @@ export const listCases: StoreCase[] = [
     }
   }),
 
-  onStore("CLEANUP: the longest idle come first, and the order follows every commit", async (store) => {
+  onStore("CLEANUP: the sessions idle longest come first, and every commit updates the order", async (store) => {
     for (const [index, name] of ["a", "b", "c", "d"].entries()) {
       await write(store, { session: name, version: 0, entries: [{ at: noon + index }] });
     }
@@ -251,16 +252,20 @@ export const listCases: StoreCase[] = [
     await write(store, { session: "a", version: 1, entries: [{ at: noon + 20 }] });
     await write(store, { session: "b", version: 2, entries: [{ at: noon + 30 }, { at: noon + 31 }] });
     assert.deepEqual(await idle(noon + 100), ["c", "d", "a", "b"], "after three commits");
-    assert.deepEqual(await idle(noon + 20), ["c", "d"], "an entry at that very moment is not older");
+    assert.deepEqual(await idle(noon + 20), ["c", "d"], "an entry at exactly that time is not older");
     assert.deepEqual(await idle(noon + 31), ["c", "d", "a"], "the newest entry of a commit counts");
     await write(store, { session: "c", version: 1, entries: [{ at: noon + 40 }], heading: { ended: "idle" } });
     assert.deepEqual(await idle(noon + 100), ["d", "a", "b"], "after one ended");
-    assert.deepEqual(await ids(store, { idleBefore: noon + 100 }), ["d", "a", "b", "c"], "the ended one among all");
+    assert.deepEqual(
+      await ids(store, { idleBefore: noon + 100 }),
+      ["d", "a", "b", "c"],
+      "the ended session in the list of all sessions",
+    );
     await store.delete("a");
     assert.deepEqual(await idle(noon + 100), ["d", "b"], "after one was deleted");
   }),
 
-  onStore("idle order goes by the entries' times, also where clocks disagree", async (store) => {
+  onStore("the idle order follows the times of the entries, even if clocks disagree", async (store) => {
     const times = [50, 10, 40, 20, 30];
     for (const time of times) await write(store, { session: `at${time}`, version: 0, entries: [{ at: noon + time }] });
     assert.deepEqual(await ids(store, { idleBefore: noon + 45 }), ["at10", "at20", "at30", "at40"]);
@@ -268,7 +273,7 @@ export const listCases: StoreCase[] = [
     assert.deepEqual(await ids(store, { idleBefore: noon + 99 }), ["at20", "at10", "at30", "at40", "at50"]);
   }),
 
-  onStore("ISOLATION: what a caller does to a row or a filter changes nothing", async (store) => {
+  onStore("ISOLATION: changes to a returned row or to the filter do not affect the store", async (store) => {
     await write(store, { session: "a", version: 0, heading: { parent: { session: "p", version: 1 } } });
     await grow(store, "b", 1, { environment: "chess" });
     for await (const row of store.list()) {
@@ -281,7 +286,7 @@ export const listCases: StoreCase[] = [
     const filter: Filter = { environment: "shop" };
     const rows = store.list(filter);
     filter.environment = "chess";
-    for await (const { session } of rows) assert.equal(session, "a", "the filter as it was when list was called");
+    for await (const { session } of rows) assert.equal(session, "a", "the filter at the time of the call");
   }),
 ];
 

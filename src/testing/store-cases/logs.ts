@@ -33,12 +33,12 @@ export function buildCommit(given: CommitOptions): Commit {
   };
 }
 
-/** Appends and leaves the answer to the caller. */
+/** Appends a commit and returns the store's answer. */
 export function append(store: Store, given: CommitOptions): Promise<Appended> {
   return store.append(buildCommit(given));
 }
 
-/** Appends, and fails unless this is the answer. */
+/** Appends a commit, and fails unless the answer is `expected`. */
 export async function expectAnswer(
   store: Store,
   given: CommitOptions,
@@ -48,10 +48,10 @@ export async function expectAnswer(
   assert.equal(await append(store, given), expected, message);
 }
 
-/** Appends, and fails unless the answer is "ok". */
+/** Appends a commit, and fails unless the answer is "ok". */
 export async function write(store: Store, given: CommitOptions): Promise<void> {
   const answer = await append(store, given);
-  assert.equal(answer, "ok", `the commit on version ${given.version} of ${show(given.session)} was answered with`);
+  assert.equal(answer, "ok", `the commit on version ${given.version} of ${show(given.session)} returned`);
 }
 
 /** Opens a session and extends it to a version, one entry per commit. */
@@ -73,7 +73,6 @@ export function bare<T extends Entry | Entry[] | undefined>(found: T): T extends
   return (Array.isArray(found) ? found.map(toBare) : found && toBare(found)) as never;
 }
 
-/** Returns the mark of a log. */
 export async function markOf(store: Store, session: string): Promise<string> {
   return (await store.load(session))!.mark;
 }
@@ -83,7 +82,6 @@ export function numbered(bodies: string[], after = 0): BareEntry[] {
   return bodies.map((body, index) => ({ version: after + index + 1, body }));
 }
 
-/** Returns the bodies of a log. */
 export async function readBodies(store: Store, session: string): Promise<string[]> {
   return ((await store.read(session, 0)) ?? []).map(({ body }) => body);
 }
@@ -93,15 +91,15 @@ export function bodiesUpTo(version: number, after = 0): string[] {
   return Array.from({ length: version - after }, (_, index) => `{"n":${after + index + 1}}`);
 }
 
-/** Compares a whole log: through read, load and list. */
+/** Checks a whole log through read, load and list. */
 export async function expectLog(store: Store, session: string, bodies: string[] | undefined, when = ""): Promise<void> {
   const what = `the log of ${show(session)}${when && ` ${when}`}`;
   const row = (await collect(store)).find((row) => row.session === session);
   const entries = await store.read(session, 0);
   const loaded = await store.load(session, bodies?.length);
   if (bodies === undefined) {
-    assert.equal(entries, undefined, `${what} should not be there to read`);
-    assert.equal(loaded, undefined, `${what} should not be there to load`);
+    assert.equal(entries, undefined, `${what} should not be readable`);
+    assert.equal(loaded, undefined, `${what} should not be loadable`);
     assert.equal(row, undefined, `${what} should not be listed`);
     return;
   }
@@ -129,7 +127,6 @@ export function tidy(row: Listed | undefined): Listed | undefined {
   );
 }
 
-/** Returns the listed row of one session. */
 export async function findRow(store: Store, session: string): Promise<Listed | undefined> {
   return tidy((await collect(store)).find((row) => row.session === session));
 }

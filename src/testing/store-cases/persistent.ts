@@ -1,4 +1,4 @@
-// Cases for persistent stores: data written by one handle is found by a different one, later and concurrently.
+// Cases for persistent stores: data written by one handle is found by another one, later and concurrently.
 import assert from "node:assert/strict";
 import type { Store } from "../../core/store.ts";
 import { onStorage, type StoreCase } from "./harness.ts";
@@ -19,7 +19,7 @@ import {
 } from "./logs.ts";
 import { expectBodies, insist, tally } from "./races.ts";
 
-/** Reads everything a store holds of these sessions, through every verb. */
+/** Reads all data of the sessions with every operation of the store. */
 async function portrait(store: Store): Promise<unknown> {
   const sessions = [];
   for (const session of ["a", "b", "c", "gone"]) {
@@ -53,7 +53,7 @@ async function fill(store: Store): Promise<void> {
 }
 
 export const persistentCases: StoreCase[] = [
-  onStorage("DURABLE: a store opened again holds all that was written", async (open) => {
+  onStorage("DURABLE: a store that is opened again has all commits", async (open) => {
     const first = await open();
     await fill(first);
     const before = await portrait(first);
@@ -65,7 +65,7 @@ export const persistentCases: StoreCase[] = [
   }),
 
   onStorage(
-    "DURABLE: an answered commit is there for another handle, though the first was never closed",
+    "DURABLE: another handle sees an answered commit, even if the first handle was never closed",
     async (open) => {
       const first = await open();
       await fill(first);
@@ -73,7 +73,7 @@ export const persistentCases: StoreCase[] = [
     },
   ),
 
-  onStorage("ONCE: keys and versions still hold after the store was opened again", async (open) => {
+  onStorage("ONCE: keys and versions are still checked after the store is opened again", async (open) => {
     const first = await open();
     await fill(first);
     await first.close();
@@ -86,7 +86,7 @@ export const persistentCases: StoreCase[] = [
     await expectLog(store, "a", bodiesUpTo(4));
   }),
 
-  onStorage("sessions opened after the store was opened again come last in the order of opening", async (open) => {
+  onStorage("sessions opened after the store is opened again are listed last", async (open) => {
     const first = await open();
     await fill(first);
     await grow(first, "z", 1);
@@ -108,7 +108,7 @@ export const persistentCases: StoreCase[] = [
     await assert.rejects(first.read("a", 0), { code: "store_closed" }, "the closed handle");
   }),
 
-  onStorage("SERIAL: a handle sees at once what another one committed", async (open) => {
+  onStorage("SERIAL: a handle immediately sees the commits of another handle", async (open) => {
     const [first, second] = [await open(), await open()];
     for (let version = 0; version < 20; version += 2) {
       await write(first, { session: "a", version, snapshot: `"at ${version + 1}"` });
@@ -117,7 +117,7 @@ export const persistentCases: StoreCase[] = [
         numbered([`{"n":${version + 1}}`], version),
         "read by the second",
       );
-      await expectAnswer(second, { session: "a", version }, "conflict", "the second on a version it saw before");
+      await expectAnswer(second, { session: "a", version }, "conflict", "the second handle, on an older version");
       await write(second, {
         session: "a",
         version: version + 1,
@@ -125,13 +125,13 @@ export const persistentCases: StoreCase[] = [
       });
       assert.equal((await first.find("a", `k${version}`))?.version, version + 2, "found by the first");
       const again = { session: "a", version: version + 2, entries: [{ key: `k${version}` }] };
-      await expectAnswer(first, again, "duplicate", "the first with the second's key");
+      await expectAnswer(first, again, "duplicate", "the first handle, with the second handle's key");
       assert.deepEqual((await second.load("a"))?.snapshot, { version: version + 1, body: `"at ${version + 1}"` });
       assert.deepEqual(await findRow(first, "a"), await findRow(second, "a"), "both list the same");
     }
   }),
 
-  onStorage("CLEANUP: a handle sees at once what another one ended and deleted", async (open) => {
+  onStorage("CLEANUP: a handle immediately sees the sessions that another handle ended or deleted", async (open) => {
     const [first, second] = [await open(), await open()];
     for (const session of ["a", "b", "c"]) await grow(first, session, 2);
     await expectLog(second, "a", bodiesUpTo(2));
@@ -175,7 +175,7 @@ export const persistentCases: StoreCase[] = [
     await expectLog(handles[1]!, "a", bodiesUpTo(20));
   }),
 
-  onStorage("SERIAL: writers on two handles that try again on a conflict all get in", async (open) => {
+  onStorage("SERIAL: concurrent writers on two handles all succeed if they retry conflicts", async (open) => {
     const handles = [await open(), await open()] as const;
     await grow(handles[0], "a", 1);
     const bodies = Array.from({ length: 60 }, (_, index) => `"${index}"`);
@@ -183,7 +183,7 @@ export const persistentCases: StoreCase[] = [
     for (const store of handles) await expectBodies(store, bodies);
   }),
 
-  onStorage("ISOLATION: two handles that write different sessions at once do not refuse each other", async (open) => {
+  onStorage("ISOLATION: two handles can write different sessions concurrently without conflicts", async (open) => {
     const handles = [await open(), await open()];
     await Promise.all(
       handles.flatMap((store, handle) =>

@@ -4,7 +4,6 @@ import type { Appended, Store } from "../../core/store.ts";
 import { onStore, type StoreCase } from "./harness.ts";
 import { append, bodiesUpTo, expectLog, grow, ids, findRow, write, readBodies } from "./logs.ts";
 
-/** Counts the answers by kind. */
 export function tally(answers: Appended[]): Record<Appended, number> {
   const counts = { ok: 0, conflict: 0, duplicate: 0 };
   for (const answer of answers) counts[answer]++;
@@ -21,7 +20,7 @@ export async function insist(store: Store, session: string, body: string): Promi
   assert.fail(`${body} was refused 10,000 times`);
 }
 
-/** Compares the entries of the log "a" after the first one with bodies in any order. */
+/** Checks that the log "a" has these bodies after its first entry, in any order. */
 export async function expectBodies(store: Store, bodies: string[]): Promise<void> {
   const entries = (await store.read("a", 1)) ?? [];
   assert.deepEqual(entries.map(({ body }) => body).toSorted(), bodies.toSorted(), "each body once");
@@ -38,7 +37,7 @@ export const raceCases: StoreCase[] = [
       writers.map((writer) => append(store, { session: "a", version: 3, entries: [`"by ${writer}"`] })),
     );
     assert.deepEqual(tally(answers), { ok: 1, conflict: 63, duplicate: 0 });
-    await expectLog(store, "a", [...bodiesUpTo(3), `"by ${answers.indexOf("ok")}"`], "holds the one that was accepted");
+    await expectLog(store, "a", [...bodiesUpTo(3), `"by ${answers.indexOf("ok")}"`], "contains the accepted commit");
   }),
 
   onStore("SERIAL: of 64 openings of the same session exactly one is accepted", async (store) => {
@@ -55,29 +54,35 @@ export const raceCases: StoreCase[] = [
     );
     assert.deepEqual(tally(answers), { ok: 1, conflict: 63, duplicate: 0 });
     const winner = answers.indexOf("ok");
-    await expectLog(store, "a", [`"by ${winner}"`], "holds the one that was accepted");
+    await expectLog(store, "a", [`"by ${winner}"`], "contains the accepted commit");
     assert.equal((await findRow(store, "a"))?.environment, `e${winner}`, "the heading is the winner's");
     for (const writer of writers)
       assert.equal(await store.count(`e${writer}`), Number(writer === winner), `e${writer}`);
   }),
 
-  onStore("ONCE: of 64 commits with the same key exactly one is accepted, the others are duplicates", async (store) => {
-    await grow(store, "a", 1);
-    const answers = await Promise.all(
-      Array.from({ length: 64 }, () => append(store, { session: "a", version: 1, entries: [{ key: "k" }] })),
-    );
-    assert.deepEqual(tally(answers), { ok: 1, conflict: 0, duplicate: 63 });
-    await expectLog(store, "a", bodiesUpTo(2));
-  }),
+  onStore(
+    "ONCE: of 64 commits with the same key, exactly one is accepted, and the others are duplicates",
+    async (store) => {
+      await grow(store, "a", 1);
+      const answers = await Promise.all(
+        Array.from({ length: 64 }, () => append(store, { session: "a", version: 1, entries: [{ key: "k" }] })),
+      );
+      assert.deepEqual(tally(answers), { ok: 1, conflict: 0, duplicate: 63 });
+      await expectLog(store, "a", bodiesUpTo(2));
+    },
+  ),
 
-  onStore("SERIAL: writers that try again on a conflict all get in, and none overwrites another", async (store) => {
-    await grow(store, "a", 1);
-    const bodies = Array.from({ length: 64 }, (_, index) => `"${index}"`);
-    await Promise.all(bodies.map((body) => insist(store, "a", body)));
-    await expectBodies(store, bodies);
-  }),
+  onStore(
+    "SERIAL: concurrent writers all succeed if they retry conflicts, and none overwrites another",
+    async (store) => {
+      await grow(store, "a", 1);
+      const bodies = Array.from({ length: 64 }, (_, index) => `"${index}"`);
+      await Promise.all(bodies.map((body) => insist(store, "a", body)));
+      await expectBodies(store, bodies);
+    },
+  ),
 
-  onStore("ISOLATION: 100 sessions that commit 50 times each, all at once, keep their own logs", async (store) => {
+  onStore("ISOLATION: 100 sessions that commit 50 times each, concurrently, keep their own logs", async (store) => {
     const names = Array.from({ length: 100 }, (_, index) => `s${index}`);
     await Promise.all(
       names.map(async (session) => {
@@ -96,7 +101,7 @@ export const raceCases: StoreCase[] = [
     assert.equal(await store.count("shop"), 100);
   }),
 
-  onStore("ATOMIC: a refused commit does not take those written beside it along", async (store) => {
+  onStore("ATOMIC: a refused commit does not affect commits that are written at the same time", async (store) => {
     await grow(store, "a", 1);
     await write(store, { session: "b", version: 0, entries: [{ key: "k" }] });
     const answers = await Promise.all([
@@ -113,7 +118,7 @@ export const raceCases: StoreCase[] = [
     await expectLog(store, "d", undefined);
   }),
 
-  onStore("SERIAL: a delete that races commits leaves the whole log or none of it", async (store) => {
+  onStore("SERIAL: a delete during concurrent commits leaves the whole log or nothing", async (store) => {
     for (let round = 0; round < 20; round++) {
       const session = `s${round}`;
       await grow(store, session, 2);
@@ -122,7 +127,7 @@ export const raceCases: StoreCase[] = [
         store.delete(session),
         append(store, { session, version: 3 }),
       ]);
-      assert.equal(deleted, true, "there was something to delete");
+      assert.equal(deleted, true, "the session existed");
       assert.equal(
         late === "ok" && answer === "conflict",
         false,

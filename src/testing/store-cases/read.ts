@@ -1,21 +1,21 @@
-// Cases for read and load: the tail of a log, the shortest way to a version, and the role of snapshots.
+// Cases for read and load: the newest entries, the data to rebuild a version, and snapshots.
 import assert from "node:assert/strict";
 import type { Entry, Snapshot, Store } from "../../core/store.ts";
 import { onStore, type StoreCase } from "./harness.ts";
 import { bare, bodiesUpTo, expectLog, grow, noon, numbered, write } from "./logs.ts";
 
-/** Loads a version of the log written by `withSnapshots`. */
+/** Checks a version of the log written by `withSnapshots`. */
 async function expectLoaded(store: Store, asked: number | undefined, snapshot: number, end: number): Promise<void> {
   const loaded = await store.load("a", asked);
-  assert.ok(loaded, `loading version ${asked} gave nothing`);
+  assert.ok(loaded, `loading version ${asked} returned nothing`);
   const expected: Snapshot | undefined =
     snapshot === 0 ? undefined : { version: snapshot, body: `"state ${snapshot}"` };
-  assert.deepEqual(loaded.snapshot, expected, `the snapshot on the way to version ${asked}`);
+  assert.deepEqual(loaded.snapshot, expected, `the snapshot for version ${asked}`);
   const entries = numbered(bodiesUpTo(end, snapshot), snapshot);
-  assert.deepEqual(bare(loaded.entries), entries, `the entries on the way to version ${asked}`);
+  assert.deepEqual(bare(loaded.entries), entries, `the entries for version ${asked}`);
 }
 
-/** Writes 12 entries with snapshots at 3 (inside the log), 5 and 10 (the end of a longer commit). */
+/** Writes 12 entries. Snapshots at 3 (after a single entry), 5 and 10 (after several entries of one commit). */
 async function withSnapshots(store: Store): Promise<void> {
   await write(store, { session: "a", version: 0 });
   await write(store, { session: "a", version: 1 });
@@ -27,7 +27,7 @@ async function withSnapshots(store: Store): Promise<void> {
 }
 
 export const readCases: StoreCase[] = [
-  onStore("entries come with the time and the key that they were given", async (store) => {
+  onStore("entries keep their time and key", async (store) => {
     const [odd, half] = ['k "1"\n=\u{1f600}', noon + 0.5];
     await write(store, { session: "a", version: 0, entries: [{ key: odd }, {}], snapshot: "2" });
     await write(store, { session: "a", version: 2, entries: [{ key: "", at: half + 9 }] });
@@ -43,34 +43,31 @@ export const readCases: StoreCase[] = [
     assert.deepEqual(await store.find("a", ""), expected[2], "found by the empty key");
   }),
 
-  onStore("load after a version gives the entries since, and the end of the log", async (store) => {
+  onStore("load after a version returns the later entries, and the log's version and mark", async (store) => {
     await withSnapshots(store);
     const { version, mark } = (await store.load("a"))!;
     assert.equal(version, 12);
     for (const after of [1, 5, 11, 12]) {
       const loaded = (await store.load("a", undefined, after))!;
-      assert.deepEqual([loaded.version, loaded.mark], [version, mark], `the end, after ${after}`);
+      assert.deepEqual([loaded.version, loaded.mark], [version, mark], `the version and mark, loaded after ${after}`);
       assert.deepEqual(bare(loaded.entries), numbered(bodiesUpTo(12, after), after), `after ${after}`);
     }
     const beyond = (await store.load("a", undefined, 20))!;
-    assert.deepEqual(beyond.entries, [], "after a version that is not there");
-    assert.ok(beyond.version < 20, "the end of a log that is shorter");
-    assert.equal(await store.load("none", undefined, 3), undefined, "of a log that is not there");
+    assert.deepEqual(beyond.entries, [], "after a version that does not exist");
+    assert.ok(beyond.version < 20, "the end of a shorter log");
+    assert.equal(await store.load("none", undefined, 3), undefined, "of a missing log");
   }),
 
-  onStore(
-    "GROWTH: a page with a limit of bytes ends at about that size, and holds at least one entry",
-    async (store) => {
-      const large = JSON.stringify("x".repeat(100_000));
-      await write(store, { session: "a", version: 0, entries: [large, large, large, large, large, "6", "7"] });
-      assert.equal((await store.read("a", 0, 10, 1))?.length, 1, "less than one entry");
-      assert.equal((await store.read("a", 0, 10, 250_000))?.length, 3, "two and a half");
-      assert.equal((await store.read("a", 0, 2, 250_000))?.length, 2, "fewer by number");
-      assert.equal((await store.read("a", 4, 10, 250_000))?.length, 3, "all that follow");
-    },
-  ),
+  onStore("GROWTH: a page with a byte limit ends at about that size, and has at least one entry", async (store) => {
+    const large = JSON.stringify("x".repeat(100_000));
+    await write(store, { session: "a", version: 0, entries: [large, large, large, large, large, "6", "7"] });
+    assert.equal((await store.read("a", 0, 10, 1))?.length, 1, "less than one entry");
+    assert.equal((await store.read("a", 0, 10, 250_000))?.length, 3, "two and a half entries");
+    assert.equal((await store.read("a", 0, 2, 250_000))?.length, 2, "limited by the number of entries");
+    assert.equal((await store.read("a", 4, 10, 250_000))?.length, 3, "all later entries");
+  }),
 
-  onStore("reading or loading a session that is not there gives undefined", async (store) => {
+  onStore("reading or loading a missing session returns undefined", async (store) => {
     assert.equal(await store.read("none", 0), undefined, "read");
     assert.equal(await store.read("none", 5, 10), undefined, "read after a version, with a limit");
     assert.equal(await store.load("none"), undefined, "load");
@@ -80,21 +77,21 @@ export const readCases: StoreCase[] = [
     assert.equal(await store.read("none", 0), undefined, "read, in a store that is not empty");
   }),
 
-  onStore("reading gives the entries after a version, in order", async (store) => {
+  onStore("read returns the entries after a version, in order", async (store) => {
     await grow(store, "a", 12);
     for (let after = 0; after < 12; after++) {
       assert.deepEqual(bare(await store.read("a", after)), numbered(bodiesUpTo(12, after), after), `after ${after}`);
     }
   }),
 
-  onStore("reading after the end of a log gives no entries, not undefined", async (store) => {
+  onStore("read after the end of a log returns no entries, not undefined", async (store) => {
     await grow(store, "a", 3);
     assert.deepEqual(bare(await store.read("a", 3)), [], "after the newest");
-    assert.deepEqual(bare(await store.read("a", 4)), [], "after one that is still to come");
+    assert.deepEqual(bare(await store.read("a", 4)), [], "after a version that does not exist yet");
     assert.deepEqual(bare(await store.read("a", 1_000_000, 5)), [], "far beyond the end");
   }),
 
-  onStore("reading gives at most as many entries as the limit says", async (store) => {
+  onStore("read returns at most as many entries as its limit", async (store) => {
     await grow(store, "a", 10);
     assert.deepEqual(bare(await store.read("a", 0, 1)), numbered(['{"n":1}']), "one");
     assert.deepEqual(bare(await store.read("a", 4, 3)), numbered(bodiesUpTo(7, 4), 4), "three from the middle");
@@ -103,7 +100,7 @@ export const readCases: StoreCase[] = [
     assert.deepEqual(bare(await store.read("a", 0, 0)), [], "none");
   }),
 
-  onStore("a log read page by page is the log", async (store) => {
+  onStore("a log read page by page is complete", async (store) => {
     await grow(store, "a", 25);
     const entries: Entry[] = [];
     for (;;) {
@@ -115,26 +112,26 @@ export const readCases: StoreCase[] = [
     assert.deepEqual(bare(entries), numbered(bodiesUpTo(25)));
   }),
 
-  onStore("loading a log without snapshots gives all entries up to the version", async (store) => {
+  onStore("load returns all entries up to the version if there are no snapshots", async (store) => {
     await grow(store, "a", 6);
     await expectLoaded(store, undefined, 0, 6);
     for (let version = 1; version <= 6; version++) await expectLoaded(store, version, 0, version);
   }),
 
-  onStore("loading starts at the newest snapshot that is not after the version", async (store) => {
+  onStore("load starts at the newest snapshot that is not later than the version", async (store) => {
     await withSnapshots(store);
     await expectLoaded(store, undefined, 10, 12);
     const snapshotFor = [0, 0, 0, 3, 3, 5, 5, 5, 5, 5, 10, 10, 10];
     for (const [version, snapshot] of snapshotFor.entries()) await expectLoaded(store, version, snapshot, version);
   }),
 
-  onStore("loading version 0 gives no snapshot and no entries", async (store) => {
+  onStore("load of version 0 returns no snapshot and no entries", async (store) => {
     await write(store, { session: "a", version: 0, snapshot: '"state 1"' });
     await expectLoaded(store, 0, 0, 0);
     await expectLoaded(store, 1, 1, 1);
   }),
 
-  onStore("loading a version that is still to come gives the way to the newest", async (store) => {
+  onStore("load of a version that does not exist yet returns the newest version", async (store) => {
     await withSnapshots(store);
     await expectLoaded(store, 13, 10, 12);
     await expectLoaded(store, 1_000_000, 10, 12);
@@ -146,7 +143,7 @@ export const readCases: StoreCase[] = [
     assert.deepEqual(bare(await store.read("a", 1, 3)), numbered(bodiesUpTo(4, 1), 1));
   }),
 
-  onStore("GROWTH: with many snapshots the right one is picked for every version", async (store) => {
+  onStore("GROWTH: load picks the correct one of many snapshots for every version", async (store) => {
     for (let version = 0; version < 90; version++) {
       const due = (version + 1) % 3 === 0;
       await write(store, { session: "a", version, ...(due && { snapshot: `"state ${version + 1}"` }) });
@@ -156,7 +153,7 @@ export const readCases: StoreCase[] = [
       await expectLoaded(store, version, version - (version % 3), version);
   }),
 
-  onStore("ISOLATION: snapshots are those of their own session", async (store) => {
+  onStore("ISOLATION: a session loads only its own snapshots", async (store) => {
     await write(store, { session: "a", version: 0, snapshot: '"state 1"' });
     await write(store, { session: "b", version: 0, entries: ['"b1"', '"b2"'] });
     await write(store, { session: "c", version: 0, entries: ['"c1"', '"c2"'], snapshot: '"c"' });
@@ -166,7 +163,7 @@ export const readCases: StoreCase[] = [
     await expectLoaded(store, undefined, 1, 1);
   }),
 
-  onStore("ISOLATION: what a caller does to what it was given changes nothing in the store", async (store) => {
+  onStore("ISOLATION: changes to a returned object do not affect the store", async (store) => {
     await write(store, {
       session: "a",
       version: 0,

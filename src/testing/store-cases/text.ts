@@ -1,4 +1,4 @@
-// Cases for odd text: ids, keys and names are any string, bodies any JSON text, and all are returned unchanged.
+// Cases for odd strings: ids, keys and names are any string, bodies any JSON text, and all are returned unchanged.
 import assert from "node:assert/strict";
 import { onStore, type StoreCase } from "./harness.ts";
 import { append, bare, collect, expectAnswer, expectLog, ids, show, write } from "./logs.ts";
@@ -99,7 +99,7 @@ export const textCases: StoreCase[] = [
     );
   }),
 
-  onStore("ids that nobody opened are not there, whatever they are called", async (store) => {
+  onStore("ids that were never opened are missing, even unusual ones", async (store) => {
     await write(store, { session: "a", version: 0, entries: [{ key: "k" }] });
     for (const session of oddStrings) {
       assert.equal(await store.read(session, 0), undefined, `read of ${show(session)}`);
@@ -126,7 +126,7 @@ export const textCases: StoreCase[] = [
     }
   }),
 
-  onStore("environments that look alike are counted and listed apart", async (store) => {
+  onStore("environments with similar names are counted and listed separately", async (store) => {
     for (const [index, environment] of oddStrings.entries()) {
       await write(store, { session: `s${index}`, version: 0, heading: { environment } });
     }
@@ -141,7 +141,7 @@ export const textCases: StoreCase[] = [
     }
   }),
 
-  onStore("a parent's id comes back as it was given", async (store) => {
+  onStore("a parent's id is returned unchanged", async (store) => {
     for (const [index, session] of oddStrings.entries()) {
       await write(store, { session: `s${index}`, version: 0, heading: { parent: { session, version: index + 1 } } });
     }
@@ -152,7 +152,7 @@ export const textCases: StoreCase[] = [
     );
   }),
 
-  onStore("a body comes back as the very text that was given, as an entry and as a snapshot", async (store) => {
+  onStore("a body is returned as exactly the same text, as an entry and as a snapshot", async (store) => {
     for (const [version, body] of oddBodies.entries()) {
       await write(store, { session: "a", version, entries: [{ body, key: `k${version}` }], snapshot: body });
     }
@@ -162,10 +162,10 @@ export const textCases: StoreCase[] = [
       const loaded = await store.load("a", index + 1);
       assert.deepEqual(loaded?.snapshot, { version: index + 1, body }, `the snapshot ${show(body)}`);
     }
-    assert.equal(({} as Record<string, unknown>)["polluted"], undefined, "a body reached Object.prototype");
+    assert.equal(({} as Record<string, unknown>)["polluted"], undefined, "a body changed Object.prototype");
   }),
 
-  onStore("bodies of 5 MB are kept whole", async (store) => {
+  onStore("bodies of 5 MB are stored completely", async (store) => {
     const large = JSON.stringify("0123456789 ünï 🦀 ".repeat(260_000));
     assert.ok(Buffer.byteLength(large) > 5_000_000);
     await write(store, {

@@ -2,7 +2,7 @@
 import { createInterface } from "node:readline";
 import { Writable } from "node:stream";
 import { onAbort } from "../../io/abort.ts";
-import { plain } from "../plain.ts";
+import { plain } from "../../io/plain.ts";
 import type { Conversation } from "./conversation.ts";
 
 export interface ChatOptions extends Conversation {
@@ -12,13 +12,13 @@ export interface ChatOptions extends Conversation {
   isTerminal: boolean;
   /** Earlier messages, the newest first, for the arrow keys. */
   history: string[];
-  /** An earlier turn was interrupted, and continues first. */
+  /** Whether the last turn was interrupted. It is resumed before the first prompt. */
   isCutShort: boolean;
-  /** The lines that are not messages, such as /help. Each returns the text to show. */
+  /** The commands of the chat, such as /help, by name without the slash. Each returns the text to show. */
   commands: ReadonlyMap<string, () => string | Promise<string>>;
   /** Ends the chat and a running answer. */
   stopped: AbortSignal;
-  /** Called at the second Ctrl-C, for an answer that does not end. */
+  /** Called at the second Ctrl-C, if the answer has still not ended. */
   abandon(): void;
 }
 
@@ -52,7 +52,7 @@ export async function chat(options: ChatOptions): Promise<void> {
   process.on("SIGINT", interrupt);
   const stopListening = onAbort(stopped, () => reader.close());
 
-  /** Returns the next line; undefined at the end. */
+  /** Returns the next line; undefined when the chat ends. */
   async function nextLine(): Promise<string | undefined> {
     const early = typed.shift();
     if (early !== undefined) {

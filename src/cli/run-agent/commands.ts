@@ -30,7 +30,7 @@ async function toolsText(root: Agent, signal: AbortSignal): Promise<string> {
   for (const agent of agentsIn(root)) {
     const tools = [...ownTools(agent), ...(await toolsetTools(agent, signal))];
     const about = tools.map(({ name, description = "" }) => `  ${name}  ${description}`.trimEnd());
-    lines.push(`${agent.name}${tools.length === 0 ? ": no tools" : ""}`, ...about);
+    lines.push(`${agent.name}${tools.length === 0 ? " has no tools" : ""}`, ...about);
   }
   return lines.join("\n");
 }

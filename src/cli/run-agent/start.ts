@@ -1,21 +1,20 @@
 // Runs a conversation: opens the store, the session and the input, and closes them together.
 import type { Agent } from "../../core/agent.ts";
 import type { Conversations, SavedConversation } from "../../core/sessions.ts";
-import type { NumberedEvent } from "../../core/event.ts";
 import { createSessions } from "../../session/sessions.ts";
 import { openStore } from "../../stores/open.ts";
 import { chat } from "./chat.ts";
 import { createCommands } from "./commands.ts";
-import { createConversation, cutShort, eventsInForce, openSession, queriesIn } from "./conversation.ts";
-import type { Queries } from "./files.ts";
+import { createConversation, type Conversation } from "./conversation.ts";
+import { cutShort, eventsInForce, openSession, queriesIn } from "../../rollout/open-conversation.ts";
+import type { Queries } from "../../rollout/conversation-files.ts";
 import { writeWhole } from "../../rollout/output.ts";
 import { createPrinter } from "./printer.ts";
 import { exitCodes, stopOnSignals, type Stopping } from "../../io/stop-on-signals.ts";
 import { createInterface } from "node:readline";
 import { cannotLoad, messageOf } from "../../core/errors.ts";
 import { onAbort } from "../../io/abort.ts";
-import type { Conversation } from "./conversation.ts";
-import { plain } from "../plain.ts";
+import { plain } from "../../io/plain.ts";
 
 export interface RunFlags {
   save?: string;
@@ -28,7 +27,7 @@ export interface RunFlags {
   debug?: boolean;
 }
 
-/** The contents of the files of a run. */
+/** The contents of the files that --replay and --resume name. */
 export interface Given {
   queries: Queries | undefined;
   /** A saved session to resume. */
@@ -40,20 +39,16 @@ export async function start(agent: Agent, flags: RunFlags, given: Given): Promis
   const sessions = createSessions({ app: agent.name, store });
   const terminal = createTerminal(flags.json ?? false);
   const isChat = !given.queries && process.stdin.isTTY;
-  // In a chat, Ctrl-C ends one answer, or the chat.
+  // In a chat, SIGINT is not handled here, because Ctrl-C ends one answer, or the chat at the prompt.
   const stopping = stopOnSignals({
     names: isChat ? ["SIGTERM", "SIGHUP"] : ["SIGINT", "SIGTERM", "SIGHUP"],
     onStop: (name) => (process.exitCode = exitCodes[name]),
   });
   try {
     const { session: wanted, user } = flags;
-    const session = await openSession(sessions, {
-      session: wanted,
-      user,
-      state: given.queries?.state,
-      saved: given.resumed,
-    });
-    // Without the id, the session could not be resumed.
+    const { queries, resumed: saved } = given;
+    const session = await openSession(sessions, { session: wanted, user, state: queries?.state, saved });
+    // Prints the id, because the session cannot be resumed without it.
     if (store.persistent && wanted === undefined) terminal.error(`Session ${session}\n`);
     try {
       await talk({ agent, flags, given, sessions, session, isChat, terminal, stopping });
@@ -82,31 +77,26 @@ interface Talk {
 }
 
 async function talk(options: Talk): Promise<void> {
-  const { agent, flags, given, sessions, session, terminal } = options;
+  const { agent, flags, given, sessions, session, isChat, terminal, stopping } = options;
   // Does not stream if no one reads at a terminal, so that callbacks' output stays in the order of events.
-  const { json = false, quiet = false, debug = false, stream = options.isChat && terminal.isWatched } = flags;
+  const { json = false, quiet = false, debug = false, stream = isChat && terminal.isWatched } = flags;
   const before = await eventsInForce(sessions, session);
+  const printing = { ...terminal, json, quiet, debug };
   if (given.resumed) {
-    const printer = createPrinter({ ...terminal, json, quiet, debug, showUser: true });
+    const printer = createPrinter({ ...printing, showUser: true });
     for (const event of before) printer.show(event);
   }
-  const printer = createPrinter({ ...terminal, json, quiet, debug, showUser: given.queries !== undefined });
-  const { error } = terminal;
-  const conversation = createConversation(session, { agent, sessions, printer, stream: stream && !json, error });
+  const printer = createPrinter({ ...printing, showUser: given.queries !== undefined });
+  const { error, screen } = terminal;
+  const { say } = createConversation(session, { agent, sessions, printer, stream: stream && !json, error });
   const unanswered = cutShort(before);
-  if (unanswered !== undefined) error(`Resuming an interrupted turn: ${unanswered}\n`);
-  await (options.isChat ? chatOn : askOn)(options, { ...conversation, before, isCutShort: unanswered !== undefined });
-}
-
-type Going = ReturnType<typeof createConversation> & { before: readonly NumberedEvent[]; isCutShort: boolean };
-
-async function chatOn(talk: Talk, { say, before, isCutShort }: Going): Promise<void> {
-  const { agent, terminal, stopping } = talk;
-  const { screen } = terminal;
-  screen.write(`Talking to ${agent.name}. Type /help for commands, exit to leave.\n`);
+  const isCutShort = unanswered !== undefined;
+  if (isCutShort) error(`Resuming an interrupted turn: ${unanswered}\n`);
+  if (!isChat) return ask(say, isCutShort, given.queries?.queries, stopping.signal);
+  screen.write(`Talking to ${agent.name}. Type /help for commands, or exit to leave.\n`);
   await chat({
     say,
-    commands: createCommands(talk),
+    commands: createCommands(options),
     isCutShort,
     screen,
     input: process.stdin,
@@ -117,23 +107,21 @@ async function chatOn(talk: Talk, { say, before, isCutShort }: Going): Promise<v
   });
 }
 
-async function askOn({ given, stopping: { signal } }: Talk, { say, isCutShort }: Going): Promise<void> {
-  const isContinued = !isCutShort || (await say(undefined, signal)) === "done";
-  const queries = given.queries?.queries ?? readQueries(process.stdin, signal);
-  const isDone = isContinued && (await askAll(queries, { say }, signal));
-  if (!isDone) process.exitCode ??= 1;
-}
-
-/** Returns whether all queries were answered. */
-async function askAll(
-  queries: Iterable<string> | AsyncIterable<string>,
-  { say }: Conversation,
-  stopped: AbortSignal,
-): Promise<boolean> {
-  for await (const query of queries) {
-    if (stopped.aborted || (await say(query, stopped)) !== "done") return false;
+/** Sends the given queries, or the lines of standard input, until a turn fails. */
+async function ask(
+  say: Conversation["say"],
+  isCutShort: boolean,
+  queries: string[] | undefined,
+  signal: AbortSignal,
+): Promise<void> {
+  let isDone = !isCutShort || (await say(undefined, signal)) === "done";
+  if (isDone) {
+    for await (const query of queries ?? readQueries(process.stdin, signal)) {
+      isDone = !signal.aborted && (await say(query, signal)) === "done";
+      if (!isDone) break;
+    }
   }
-  return !stopped.aborted;
+  if (!isDone || signal.aborted) process.exitCode ??= 1;
 }
 
 /** Yields the lines of a pipe or a file that are not blank, up to the end or `exit`. */
@@ -151,7 +139,7 @@ async function* readQueries(input: NodeJS.ReadableStream, stopped: AbortSignal):
       if (query === "exit") return;
       if (query !== "") yield query;
     }
-    if (failure !== undefined) throw cannotLoad(`the input cannot be read: ${messageOf(failure)}`, failure);
+    if (failure !== undefined) throw cannotLoad(`cannot read the input: ${messageOf(failure)}`, failure);
   } finally {
     reader.close();
     stopListening();

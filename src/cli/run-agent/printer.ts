@@ -2,14 +2,15 @@
 import type { RunEvent } from "../../agent/invocation.ts";
 import { ellipsis } from "../../core/ellipsis.ts";
 import type { EventOf, NumberedEvent, Thrown } from "../../core/event.ts";
-import { answerText, isFunctionCall, isMessage, toText, type FunctionCallOutput, type Item } from "../../core/model.ts";
+import { answerText, isFunctionCall, toText, type FunctionCallOutput } from "../../core/model.ts";
+import { userText } from "../../rollout/open-conversation.ts";
 
 export interface PrinterOptions {
   out(text: string): void;
   error(text: string): void;
   /** Prints every committed event as a line of JSON instead of text. */
   json: boolean;
-  /** Prints the user's messages too; not on a terminal, where they are typed. */
+  /** Also prints the user's messages. Not used on a terminal, where the user types them. */
   showUser: boolean;
   /** Does not print tool calls. */
   quiet: boolean;
@@ -25,9 +26,9 @@ export interface Printer {
 
 export function createPrinter(options: PrinterOptions): Printer {
   const { out, error, json } = options;
-  /** The answer in progress, as far as it is printed. */
+  /** The streamed answer on the current line: the agent's path, and the text printed so far. */
   let open: { path: string; text: string } | undefined;
-  // Parallel agents answer at the same time: one is printed piece by piece, the others when it is done.
+  // Parallel agents answer at the same time: one answer is streamed, and the other agents' events wait for its end.
   let waiting: NumberedEvent[] = [];
   /** The names of called tools, by path and call id. */
   const called = new Map<string, string>();
@@ -116,9 +117,4 @@ function readWords(event: NumberedEvent): { who: string; text: string } | undefi
   if (!("path" in event) || isOfTool(event.path)) return undefined;
   const text = answerText(event.items ?? []);
   return text === "" ? undefined : { who: event.agent, text };
-}
-
-/** Returns the text of a user's message. */
-export function userText(items: Item[]): string {
-  return items.flatMap((item) => (isMessage(item) ? toText(item.content) : [])).join("");
 }
