@@ -123,7 +123,7 @@ function Page({ address: { at, parameters } }: { address: Address }) {
   if (place === undefined) return <HomePage />;
   if (place === "live") return <LivePage />;
   if (place === "training") return <TrainingPage />;
-  const missing = (name: string) => <Failure message={`There is no run ${name} here.`} />;
+  const missing = (name: string) => <Failure message={`There is no run called ${name}.`} />;
   if (place === "runs" && first !== undefined) {
     const run = findRun(runs, first);
     if (!run) return missing(first);

@@ -14,6 +14,6 @@ export const PageContext = createContext<PageContextValue | undefined>(undefined
 
 export function usePageContext(): PageContextValue {
   const known = useContext(PageContext);
-  if (!known) throw new Error("a page is shown before the server was asked what there is");
+  if (!known) throw new Error("the page was rendered before the server described its contents");
   return known;
 }

@@ -9,7 +9,7 @@ export interface Cell {
   /** The mean of the cell's pairs: the centre of its bubble. */
   middle: readonly [number, number];
   count: number;
-  /** How many of its pairs are in the selection; all without a selection. */
+  /** The number of the cell's pairs that are in the selection; without a selection, the number of all its pairs. */
   selected: number;
 }
 

@@ -17,9 +17,9 @@ export interface CurvesProps {
   title: string;
   note?: string;
   curves: Curve[];
-  /** The least height of the scale. */
+  /** The scale reaches at least this value. */
   top?: number;
-  /** The number of the first value. Default 1. */
+  /** The x of the first value. Default 1. */
   first?: number;
   /** Formats a value. */
   shown?(value: number): string;

@@ -20,7 +20,7 @@ export function bundleFiles(folder: string): LoadFile {
         given.delete(name);
         loading.delete(name);
         script.remove();
-        if (json === undefined) reject(new Error(`the bundle lacks ${file}, or it is damaged`));
+        if (json === undefined) reject(new Error(`the bundle file ${file} is missing or damaged`));
         else resolve(JSON.parse(json));
       };
       script.addEventListener("load", end);

@@ -6,7 +6,7 @@ import type { Source } from "./source.ts";
 /** Loads a file of a bundle, as in load("runs/0/part-3"). */
 export type LoadFile = (name: string) => Promise<unknown>;
 
-/** A page shows about this many neighbouring parts. Each is about 1 MB. */
+/** Maximum number of parts in the cache. A page shows about this many neighbouring parts, of about 1 MB each. */
 const mostKept = 8;
 
 export function bundleSource(load: LoadFile): Source {

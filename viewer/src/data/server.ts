@@ -1,8 +1,10 @@
 // Sends requests to the server that served the page, with the token if the user entered one.
+import { createClient, type Client } from "../../../src/client/client.ts";
+import { readLines } from "../../../src/client/lines.ts";
+import type { Agent } from "../../../src/core/agent.ts";
 import type { NumberedEvent } from "../../../src/core/event.ts";
 import type { TaskRow } from "../../../src/core/rollout.ts";
 import type { About, RowSummary } from "../../../src/rollout/collection-view.ts";
-import { readLines } from "./lines.ts";
 import { SourceError, type Source } from "./source.ts";
 
 /** Kept for the life of the tab and for this server only. */
@@ -20,14 +22,20 @@ export function onTokenWanted(ask: (wrong: boolean) => Promise<string>): void {
 const base = new URL("..", document.baseURI).pathname.replace(/\/$/, "");
 
 /** Sends a request such as request("/counter/v1/sessions"). Asks the user for the token if the server requires one. */
-export async function request(path: string, init: RequestInit = {}): Promise<Response> {
+export const request = (path: string, init: RequestInit = {}): Promise<Response> => send(base + path, init);
+
+/** Returns the client for an agent at a path, such as "/concierge". */
+export const agentAt = (at: string): Client<Agent> =>
+  createClient<Agent>(location.origin + base + at, { fetch: send, retryFor: 0 });
+
+async function send(url: string, init: RequestInit): Promise<Response> {
   for (;;) {
     const token = sessionStorage.getItem(tokenKey);
     const headers = new Headers(init.headers);
     if (token !== null) headers.set("authorization", `Bearer ${token}`);
-    const response = await fetch(base + path, { ...init, headers }).catch((thrown: unknown) => {
+    const response = await fetch(url, { ...init, headers }).catch((thrown: unknown) => {
       if (init.signal?.aborted) throw thrown;
-      throw new SourceError(0, "unreachable", "the server does not answer; is it still running?");
+      throw new SourceError(0, "unreachable", "the server does not answer; check that it is running");
     });
     if (response.status !== 401 || !wantToken) return response;
     // Another request may have stored a newer token in the meantime.
@@ -71,7 +79,7 @@ export async function allEvents(at: string, session: string, signal?: AbortSigna
   return events;
 }
 
-/** Passes each line of a response, a list, to `take`. */
+/** Passes each line of a response to `take`. Every line is a JSON list. */
 async function lists<T>(path: string, take: (list: T[]) => void, signal: AbortSignal): Promise<void> {
   const response = await request(path, { signal });
   if (!response.ok || !response.body) throw await refusal(response);

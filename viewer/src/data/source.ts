@@ -9,7 +9,7 @@ export interface Source {
   about(): Promise<About>;
   /** Passes the rows of a run to `take` in batches as they arrive. */
   rows(run: string, take: (rows: RowSummary[]) => void, signal: AbortSignal): Promise<void>;
-  /** Passes the indexes of rows whose full text contains `text` to `take` in batches, as they are found. */
+  /** Passes the indexes of rows whose full text contains `text` to `take` in batches, when they are found. */
   search(run: string, text: string, take: (rows: number[]) => void, signal: AbortSignal): Promise<void>;
   details(run: string): Promise<CollectionDetails>;
   totals(run: string): Promise<CollectionTotals>;

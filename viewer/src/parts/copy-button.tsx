@@ -14,7 +14,7 @@ export function CopyButton({ what, text }: { what: string; text: () => string })
     const done = navigator.clipboard?.writeText(text()) ?? Promise.reject(new Error("no clipboard"));
     done.then(
       () => setSaid("copied"),
-      () => setSaid("not allowed"),
+      () => setSaid("cannot copy"),
     );
   };
   return (

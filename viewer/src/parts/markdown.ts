@@ -15,7 +15,7 @@ export type Block =
   | { type: "table"; head: Inline[][]; rows: Inline[][][] }
   | { type: "rule" };
 
-/** Models' text is hostile: deeper nesting is shown as text. */
+/** Deeper nesting is shown as text, because a model's text may be malicious. */
 const deepest = 8;
 /** Longer paragraphs are shown as text. */
 const longestInline = 20_000;
@@ -186,7 +186,7 @@ interface FoundInline {
   next: number;
 }
 
-/** Returns undefined if the mark is plain text, and "unended" if that is so because the text has no end mark. */
+/** Returns undefined if the mark is plain text, or "unended" if it is plain text because it has no end mark. */
 function inlineAt(text: string, at: number, mark: string, depth: number): FoundInline | "unended" | undefined {
   if (mark.startsWith("\\")) return undefined;
   if (mark.startsWith("http")) {

@@ -21,7 +21,7 @@ export type Field = AnyField &
     | { kind: "object"; fields: { name: string; field: Field }[] }
   );
 
-/** A schema may contain itself. */
+/** Maximum depth of a form, because a schema may contain itself. */
 const deepest = 6;
 
 /** Returns the members of anyOf, oneOf or allOf, whichever is present first. */
@@ -33,7 +33,7 @@ function listAlternatives(schema: JsonSchema): JsonSchema[] {
   return [];
 }
 
-/** Returns its type, or the first of its types. */
+/** Returns the type of a schema, or the first of its types. */
 function readType(schema: JsonSchema): Json | undefined {
   const { type } = schema;
   if (type === undefined && schema["properties"] !== undefined) return "object";

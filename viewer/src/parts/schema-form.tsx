@@ -56,7 +56,7 @@ function Entry({ name, field, value, onChange, isTop }: EntryProps) {
         onChange={(next) => (isTop ? onChange : set)(withKey(value, key, next))}
       />
     ));
-    if (isTop) return <>{inside.length > 0 ? inside : <p class="dim form-none">It takes no arguments.</p>}</>;
+    if (isTop) return <>{inside.length > 0 ? inside : <p class="dim form-none">This tool takes no arguments.</p>}</>;
     return <Frame {...{ name, field }}>{inside}</Frame>;
   }
   if (field.kind === "list") return <List {...{ name, field, value, onChange: set }} />;
@@ -202,7 +202,7 @@ function JsonField({ id, label, value, onChange }: JsonFieldProps) {
       setFault(undefined);
     } catch (thrown) {
       onChange(undefined);
-      setFault(`This is not JSON yet: ${messageOf(thrown)}`);
+      setFault(`This is not valid JSON yet: ${messageOf(thrown)}`);
     }
   };
   return (

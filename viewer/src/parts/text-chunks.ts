@@ -1,4 +1,4 @@
-// Splits a long text into pieces that are rendered one after the other.
+// Splits a long text into pieces that are rendered one after another.
 
 /** Estimated characters per line, because a line may have any length. */
 const charactersOfLine = 100;

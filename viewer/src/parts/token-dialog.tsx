@@ -24,8 +24,8 @@ export function TokenDialog() {
       >
         <h2 id="token-title">This server requires a token</h2>
         <p>
-          {pending?.wrong ? "The token is wrong. " : ""}The command that started the server printed the token or
-          received it with --token.
+          {pending?.wrong ? "The token is wrong. " : ""}The command that started the server printed the token, or
+          received it as --token.
         </p>
         <label>
           Token <input name="token" type="password" autocomplete="off" required />

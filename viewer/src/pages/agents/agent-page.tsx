@@ -11,7 +11,7 @@ import { usePageContext } from "../../page-context.ts";
 import { count } from "../../parts/format.ts";
 import { Await, Failure, Nothing } from "../../parts/notice.tsx";
 import { RefusalNote } from "../../parts/refusal-note.tsx";
-import { FirstMessage } from "../sessions/session-about.tsx";
+import { ConversationTitle } from "../sessions/session-about.tsx";
 import { SessionTable } from "../sessions/session-table.tsx";
 import { useSessionList } from "../sessions/use-session-list.ts";
 import "./chat.css";
@@ -55,7 +55,7 @@ function Details({ agent: { description, model, tools, agents } }: { agent: Agen
         <dd>{model === null ? <span class="dim">none</span> : <code>{model}</code>}</dd>
         {agents.length > 0 && (
           <>
-            <dt>Hands over to</dt>
+            <dt>Can transfer to</dt>
             <dd>{agents.join(", ")}</dd>
           </>
         )}
@@ -95,7 +95,7 @@ function NewConversation({ agent: { at, name } }: { agent: AgentAbout }) {
     >
       <h2>Start a conversation</h2>
       <label>
-        User <span class="dim">owner of the conversation (optional)</span>
+        User <span class="dim">name (optional)</span>
         <input value={user} placeholder="user" onInput={({ currentTarget }) => setUser(currentTarget.value)} />
       </label>
       <label>
@@ -147,10 +147,10 @@ function Conversations({ agent: { at, name } }: { agent: AgentAbout }) {
           now={now}
           link={({ session }) => linkTo(["agents", name, session])}
           title={{
-            heading: "First message",
+            heading: "Title or first message",
             cell: (row) => (
               <a href={linkTo(["agents", name, row.session])} tabIndex={-1}>
-                <FirstMessage at={at} row={row} />
+                <ConversationTitle at={at} row={row} />
               </a>
             ),
           }}

@@ -130,7 +130,7 @@ function Chat({ agent, info, parameters }: { agent: AgentAbout; info: SessionInf
       {rewound && (
         <ConfirmDialog
           title="Rewind the conversation?"
-          what="The conversation returns to its state before this turn. Later turns stay in the log, marked as undone. Shared keys (user:, app:) do not change."
+          what="The conversation returns to its state before this turn. Later turns stay in the log, marked as undone. Shared keys (user:, app:) keep their current values."
           action="Rewind"
           act={async () => {
             await post(`${path}/rewind`, { invocation: rewound.invocation });
@@ -145,7 +145,7 @@ function Chat({ agent, info, parameters }: { agent: AgentAbout; info: SessionInf
       {isClosing && (
         <ConfirmDialog
           title="Close the conversation?"
-          what="You can read it afterwards, but nobody can send messages."
+          what="You can still read it, but nobody can send messages."
           action="Close it"
           act={async () => void (await ask(path, { method: "DELETE" }))}
           onEnd={() => setClosing(false)}
@@ -164,7 +164,7 @@ function useSharedState(path: string, version: number): { readonly [key: string]
       ({ state }) =>
         !stop.signal.aborted &&
         setShared(Object.fromEntries(Object.entries(state).filter(([key]) => /^(user|app):/.test(key)))),
-      // The page shows the keys of the log without it.
+      // Without the shared state, the page shows only the keys in the log.
       () => undefined,
     );
     return () => stop.abort();
@@ -182,7 +182,7 @@ function useScrollToEnd(size: number) {
     let last = log.scrollTop;
     const scrolled = (): void => {
       const isNear = log.scrollHeight - log.scrollTop - log.clientHeight < 40;
-      // Turns that come into view get their real height, which moves the end. Only a scroll up means the reader.
+      // Turns that come into view get their real height, which moves the end. Only a scroll up comes from the reader.
       if (isNear) isAtEnd.current = true;
       else if (log.scrollTop < last) isAtEnd.current = false;
       last = log.scrollTop;

@@ -26,10 +26,12 @@ function describeCommit(event: NumberedEvent): { title: string; note: string } {
       return { title: "Opened", note: "" };
     case "invocation.began":
       return { title: "User message", note: "" };
+    case "client.answered":
+      return { title: "Results from the client", note: "" };
     case "agent.began":
       return { title: `${event.agent} started`, note: "" };
     case "model.answered":
-      return { title: event.model === undefined ? "Answered by a callback" : `Answer of ${event.model}`, note: "" };
+      return { title: event.model === undefined ? "Answered by a callback" : `Answer from ${event.model}`, note: "" };
     case "tools.started":
       return { title: "External tool calls started", note: "" };
     case "tools.answered":
@@ -37,7 +39,7 @@ function describeCommit(event: NumberedEvent): { title: string; note: string } {
     case "agent.ended":
       return { title: `${event.agent} ended: ${event.outcome}`, note: "" };
     case "agent.failed":
-      return { title: `${event.agent} failed in ${event.step}`, note: "nothing of that step was stored" };
+      return { title: `${event.agent} failed in ${event.step}`, note: "nothing from that step was stored" };
     case "session.rewound":
       return { title: `Rewound to version ${event.to}`, note: "restored the session's own state" };
     case "session.closed":

@@ -9,7 +9,7 @@ import type { Call, Entry, Turn } from "./turns.ts";
 
 export interface TurnViewProps {
   turn: Turn;
-  /** The agent that answers by default: its name is not repeated. */
+  /** The agent that answers by default. At its entries, only a screen reader gets its name. */
   agent: string;
   onVersion(version: number): void;
   /** Absent if the session cannot be rewound to this turn. */
@@ -40,7 +40,7 @@ export function TurnView({ turn, agent, onVersion, onRewind }: TurnViewProps) {
         {turn.outcome !== undefined && turn.outcome !== "answered" && <span class="badge">{turn.outcome}</span>}
         {onRewind && (
           <button class="quiet" onClick={onRewind}>
-            Rewind to before this
+            Rewind to before this turn
           </button>
         )}
       </div>
@@ -59,7 +59,7 @@ function EntryView({ entry, agent, onVersion }: { entry: Entry; agent: string; o
           class="quiet chat-version"
           onClick={() => onVersion(entry.version)}
           title={`Show the state after version ${entry.version}`}
-          aria-label={`v${entry.version}: show the state after it`}
+          aria-label={`v${entry.version}: show the state after this version`}
         >
           v{entry.version}
         </button>

@@ -79,7 +79,7 @@ export function findUnfinished(turns: readonly Turn[]): Turn | undefined {
 
 function add(turn: Turn, event: AgentEvent & { version: number }): void {
   const { version } = event;
-  const isByUser = event.type === "invocation.began";
+  const isByUser = event.type === "invocation.began" || event.type === "client.answered";
   const path = "path" in event ? event.path : "";
   const about: EntryBase = { version, agent: isByUser ? undefined : event.agent, isInner: path.includes("#") };
   for (const item of event.items ?? []) addItem(turn, about, item);

@@ -2,10 +2,9 @@
 import { useEffect, useState } from "preact/hooks";
 import type { NumberedEvent } from "../../../../src/core/event.ts";
 import { follow, type Connection } from "../../data/events.ts";
-import { readMessages } from "../../data/sent-events.ts";
-import { refusal, request } from "../../data/server.ts";
+import { agentAt } from "../../data/server.ts";
 import { messageOf } from "../../data/source.ts";
-import { applyStreamed, type Draft, type PartialEvent } from "./drafts.ts";
+import { applyStreamed, type Draft } from "./drafts.ts";
 import { emptyLog, withEvents } from "./event-log.ts";
 
 export interface Conversation {
@@ -29,7 +28,6 @@ export function useConversation(at: string, session: string): Conversation {
   const [connection, setConnection] = useState<Connection>("connecting");
   const [running, setRunning] = useState<AbortController>();
   const [failure, setFailure] = useState<string>();
-  const path = `${at}/v1/sessions/${encodeURIComponent(session)}/run`;
 
   const take = (events: NumberedEvent[]): void => setLog((known) => withEvents(known, events));
 
@@ -48,26 +46,19 @@ export function useConversation(at: string, session: string): Conversation {
     setFailure(undefined);
     let isTaken = false;
     try {
-      const response = await request(path, {
-        method: "POST",
-        body: JSON.stringify({ message }),
+      const running = agentAt(at).run({
+        session,
+        message,
+        stream: true,
+        throwOnFailure: false,
         signal: stopping.signal,
-        headers: { accept: "text/event-stream", "content-type": "application/json" },
       });
-      if (!response.ok || !response.body) throw await refusal(response);
-      isTaken = true;
-      let isOver = false;
-      for await (const messages of readMessages(response.body)) {
-        for (const { event, data } of messages) {
-          isOver ||= event === "done" || event === "error";
-          if (event === "error") setFailure((JSON.parse(data) as { error: { message: string } }).error.message);
-          if (isOver) continue;
-          const sent = JSON.parse(data) as PartialEvent | NumberedEvent;
-          if (sent.type !== "partial") take([sent]);
-          setDrafts((known) => applyStreamed(known, sent));
-        }
+      for await (const sent of running) {
+        isTaken = true;
+        if (sent.type !== "partial") take([sent]);
+        setDrafts((known) => applyStreamed(known, sent));
       }
-      if (!isOver && !stopping.signal.aborted) setFailure("The connection was lost before the turn had ended.");
+      isTaken = true;
     } catch (thrown) {
       if (!stopping.signal.aborted) setFailure(messageOf(thrown));
     }

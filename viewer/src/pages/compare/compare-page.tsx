@@ -134,7 +134,7 @@ function verdict(difference: Difference, [first, second]: [string, string]): str
   if (difference.value === 0) return `Both runs have the same mean reward.`;
   const way = difference.value > 0 ? "higher" : "lower";
   if (mayBeChance(difference)) {
-    return `The mean reward of ${second} is ${size} ${way} than that of ${first}. The 95% interval includes 0, so this may be chance.`;
+    return `The mean reward of ${second} is ${size} ${way} than that of ${first}. The 95% interval includes 0, so the difference may be random.`;
   }
   return `The mean reward of ${second} is ${size} ${way} than that of ${first}. The 95% interval excludes 0.`;
 }

@@ -7,6 +7,7 @@ import type { NamedRun } from "../../data/references.ts";
 import { count, number } from "../../parts/format.ts";
 import { barRange, overlaps, rangeText, readRange } from "../runs/range.ts";
 import type { Pair } from "./pairs.ts";
+import { signed } from "./signed.tsx";
 
 const mostTasks = 120;
 
@@ -29,13 +30,16 @@ export function DifferenceChart({ runs, pairs, parameters }: DifferenceChartProp
   const taskBars = (): Bar[] =>
     known
       .toSorted((a, b) => (b.difference as number) - (a.difference as number) || a.task - b.task)
-      .map(({ task, difference, first, second }) => ({
-        value: difference as number,
-        label: String(task),
-        href: linkOf("task", String(task)),
-        name: `Task ${task}: from ${number(first as number)} to ${number(second as number)}`,
-        ...(parameters.has("task") && { isShown: parameters.get("task") === String(task) }),
-      }));
+      .map(({ task, difference, first, second }) => {
+        const rewards = `${number(first as number)} → ${number(second as number)}`;
+        return {
+          value: difference as number,
+          label: String(task),
+          href: linkOf("task", String(task)),
+          name: `Task ${task}: mean reward ${rewards} (${signed(difference as number)})`,
+          ...(parameters.has("task") && { isShown: parameters.get("task") === String(task) }),
+        };
+      });
   const binBars = (): Bar[] =>
     bins.map(({ from, to, count: tasks }, at) => {
       const part = barRange({ from, to }, at === bins.length - 1);
@@ -45,7 +49,7 @@ export function DifferenceChart({ runs, pairs, parameters }: DifferenceChartProp
         value: tasks,
         label: number(from, 2),
         href: linkOf("difference", rangeText(part)),
-        name: `Changed by ${words}: ${count(tasks, "task")}`,
+        name: `Mean reward changed by ${words}: ${count(tasks, "task")}`,
         ...(range && { isShown: overlaps(range, part) }),
       };
     });
@@ -61,7 +65,7 @@ export function DifferenceChart({ runs, pairs, parameters }: DifferenceChartProp
       ) : (
         <Bars
           title="Difference by task"
-          note={`tasks by change, ${runs[1].name} minus ${runs[0].name}`}
+          note={`number of tasks by change (${runs[1].name} minus ${runs[0].name})`}
           bars={binBars()}
           height={170}
         />

@@ -22,7 +22,7 @@ export interface PairGridProps {
 
 const narrowing = ["change", "difference", "task"];
 
-/** Describes a change. A task without a reward in one run may have failed there, or may be absent. */
+/** Describes a change. A task without a reward in one run may have failed in that run, or may be absent. */
 function describe({ change, rows, failures }: Pair, names: string[]): string {
   if (change === "better" || change === "worse" || change === "same") return change;
   const missing = change === "first" ? 1 : 0;

@@ -33,7 +33,7 @@ export function pairTasks(first: readonly TaskGroup[], second: readonly TaskGrou
   const tasks = [...new Set([...a.keys(), ...b.keys()])].sort((one, other) => one - other);
   const hasBoth = tasks.some((task) => isScored(a.get(task)) && isScored(b.get(task)));
   const comparison = hasBoth ? compareCollections({ tasks: meansOf(first) }, { tasks: meansOf(second) }) : undefined;
-  // Taken from compareRuns(): it does not report rounding errors as changes.
+  // Taken from compareCollections(), which does not report rounding errors as changes.
   const changed = new Map(comparison?.changed.map(({ task, difference }) => [task, difference]));
   const pairs = tasks.flatMap((task): Pair[] => {
     const [one, other] = [a.get(task), b.get(task)];

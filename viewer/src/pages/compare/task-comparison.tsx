@@ -91,7 +91,7 @@ function Side({ side, run, rows, task, chosen }: SideProps) {
             <a href={linkTo(["runs", run.link, rowName(shown)])}>Open the episode</a>
           </>
         ) : (
-          <span class="dim">This run has no rows of the task.</span>
+          <span class="dim">This run has no rows for this task.</span>
         )}
       </div>
       {shown && <Said run={run} row={shown.row} />}

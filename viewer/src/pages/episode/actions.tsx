@@ -63,12 +63,12 @@ export function Actions({ environment, session, models, version, last, isEnded, 
       )}
       {!isWhole && (
         <p class="dim actions-note">
-          The code of this environment is not on this server. You can fork and close its sessions, but not call tools.
+          This server does not have the environment's code. You can fork and close its sessions, but not call tools.
         </p>
       )}
       {!isEnded && (
         <div class="row actions-danger">
-          <span class="dim">These affect everybody who uses the session:</span>
+          <span class="dim">These actions affect everyone who uses the session:</span>
           {isWhole && (
             <button disabled={rewind.isBusy || version >= last} onClick={() => rewind.start(goBack)}>
               Rewind to version {version}
@@ -117,7 +117,7 @@ function CloseButton({ path }: { path: string }) {
       {isAsking && (
         <ConfirmDialog
           title="Close this session?"
-          what="Nobody can call tools in it afterwards. It can still be read and forked."
+          what="You can still read and fork it, but nobody can call its tools."
           action="Close it"
           act={async () => void (await ask(path, { method: "DELETE" }))}
           onEnd={() => setIsAsking(false)}

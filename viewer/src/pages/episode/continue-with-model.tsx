@@ -28,8 +28,8 @@ export function ContinueWithModel({ path, models, onStart }: { path: string; mod
   };
   const said = played ? buildSteps({ response: { output: played.items as unknown as Json } }, []) : [];
   return (
-    <section class="playground" aria-label="Run a model from here">
-      <h3>Run a model from here</h3>
+    <section class="playground" aria-label="Let a model continue">
+      <h3>Let a model continue</h3>
       <form
         onSubmit={(event) => {
           event.preventDefault();

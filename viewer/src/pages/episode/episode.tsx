@@ -66,8 +66,8 @@ export function Episode({ children, parameters, row, session, environment, event
         {last === 0 ? (
           <section class="card">
             <Nothing>
-              The log of this episode was not found, so its states are unknown. Name the store that it was collected
-              with (--store) to see them.
+              The log of this episode was not found, so its states cannot be shown. To see them, pass the collection's
+              store with --store.
             </Nothing>
           </section>
         ) : (
@@ -106,11 +106,11 @@ function ConnectionNote({ connection, isGone }: { connection: Connection | undef
   return (
     <p class="episode-connection" role="status">
       {connection === "lost" && (
-        <span class="warn">The connection is lost. Reconnecting; no event will be missed.</span>
+        <span class="warn">The connection was lost. Reconnecting… No event will be missed.</span>
       )}
       {isGone && (
         <span class="warn">
-          This session has ended. The server has deleted it; this page shows the events that it received.
+          This session has ended, and the server has deleted it. This page shows the events that it received before.
         </span>
       )}
     </p>
@@ -121,7 +121,7 @@ function ConnectionNote({ connection, isGone }: { connection: Connection | undef
  * Moves between versions with the left and right keys, except in fields and elements that use these keys themselves.
  */
 function useArrowKeys(version: number, setVersion: (version: number) => void): void {
-  // A layout effect, because a reader who sees a version may press a key at once and means that version.
+  // A layout effect, because a reader who sees a version may immediately press a key, and means that version.
   useLayoutEffect(() => {
     const pressed = (event: KeyboardEvent): void => {
       if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return;

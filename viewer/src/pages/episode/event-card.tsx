@@ -51,7 +51,7 @@ export function EventCard({ event }: { event: NumberedEvent }) {
         </details>
       ))}
       {logged.length > 0 && (
-        <div class="event-log" aria-label="What the tool logged">
+        <div class="event-log" aria-label="Tool log">
           <LongText text={logged.join("\n")} lines={6} />
         </div>
       )}
@@ -68,7 +68,7 @@ function Fact({ name, children }: { name: string; children: ComponentChildren })
   );
 }
 
-/** The fields of an event worth showing beside its title: ids as text, the rest as JSON. */
+/** The fields of an event worth showing in addition to its title: ids as text, the rest as JSON. */
 function factsOf(event: NumberedEvent): [string, Json][] {
   const fields = event as unknown as { [field: string]: Json };
   const names = ["agent", "path", "branch", "call", "calls", "invocation", "episode", "input", "usage", "reason"];

@@ -40,7 +40,10 @@ export function lanesOf(event: NumberedEvent): Lane[] {
     case "session.closed":
       return ["close"];
     case "invocation.began":
+    case "client.answered":
       return ["message"];
+    case "model.called":
+      return ["answer"];
     case "model.answered":
       return isWritten(event) ? ["answer", "state write"] : ["answer"];
     case "tools.answered":
@@ -63,7 +66,7 @@ export function lanesOf(event: NumberedEvent): Lane[] {
 
 const isWritten = (event: NumberedEvent): boolean => event.delta !== undefined || "shared" in event;
 
-/** Tells whether an event has a reward: a refused question has none. */
+/** Returns whether an event has a reward. A refused verify request has none. */
 export const isVerdict = (event: NumberedEvent): event is EventOf<"session.verified"> & NumberedEvent =>
   event.type === "session.verified" && !event.refused;
 
@@ -102,8 +105,12 @@ export function titleOf(event: NumberedEvent): string {
       return `the turn stopped: ${event.reason}`;
     case "invocation.began":
       return "user message";
+    case "client.answered":
+      return "results from the client";
     case "agent.began":
       return `${event.agent} started`;
+    case "model.called":
+      return `${event.model} answered`;
     case "model.answered":
       return event.model === undefined ? "a callback answered" : `${event.model} answered`;
     case "tools.started":

@@ -3,7 +3,7 @@ import { applyDelta, type Delta } from "../../../../src/core/delta.ts";
 import type { Event, NumberedEvent } from "../../../../src/core/event.ts";
 import { unescapeKey, type Json } from "../../../../src/core/json.ts";
 
-/** The interval of states that are kept for good. A shorter interval makes scrubbing no faster to the eye. */
+/** Every state at a multiple of this version is kept permanently. A shorter interval is not visibly faster. */
 const keepEvery = 256;
 /**
  * How many recently used states to keep. The next version is one step from such a state. Each holds its own copy of a

@@ -23,7 +23,11 @@ export function RewardChart({ path, version, last, onVersion }: RewardChartProps
   return (
     <>
       <button disabled={act.isBusy} onClick={() => act.start(load)}>
-        {act.isBusy ? "Verifying every version…" : found ? "Reward at every version, again" : "Reward at every version"}
+        {act.isBusy
+          ? "Verifying every version…"
+          : found
+            ? "Compute the reward at every version again"
+            : "Compute the reward at every version"}
       </button>
       {found && <span class="dim">{summaryOf(found.rewards)}</span>}
       <RefusalNote act={act} />
@@ -101,7 +105,7 @@ function Line({ rewards, until, version, last, onVersion }: LineProps) {
         )}
       </div>
       <figcaption class="dim">
-        {version > until && `Known up to version ${until}: ask again for the later ones.`}
+        {version > until && `Computed up to version ${until}. Compute again to include later versions.`}
         {here &&
           (here.reward === null
             ? `Version ${here.version} could not be verified: ${here.error ?? ""}`

@@ -14,7 +14,7 @@ import { useHistory } from "./use-history.ts";
 import "./state-at.css";
 
 export interface StateAtProps {
-  /** See Timeline. */
+  /** The whole log so far, in order, as in `Timeline`. */
   events: NumberedEvent[];
   version: number;
   /** Current shared keys (`user:`, `app:`) of a conversation, including keys of other conversations. */
@@ -49,7 +49,8 @@ export function StateAt({ events, version, shared, isStateOnly = false }: StateA
             <h3>State after version {version}</h3>
             {shared && Object.keys(shared).length > 0 && (
               <p class="dim state-note">
-                Keys with user: or app: are shared. Keys that this conversation did not write have their current value.
+                Keys that start with user: or app: are shared. For keys that this conversation did not write, the
+                current value is shown.
               </p>
             )}
             <JsonTree value={shown.state} label={`State after version ${version}`} {...marks} wanted={wanted} />
@@ -107,7 +108,11 @@ function Changes({ changes, isCut, isFirst, onPath }: ChangesProps) {
               {signs[change.kind]}
             </span>
             <span class="unseen">{change.kind}</span>
-            <button class="quiet changes-path" onClick={() => onPath(shownPath(change))} title="Show it in the state">
+            <button
+              class="quiet changes-path"
+              onClick={() => onPath(shownPath(change))}
+              title="Show this key in the state"
+            >
               {short(readablePath(change.path), 200)}
             </button>
             <span class="changes-values">

@@ -97,7 +97,7 @@ function Title({ step }: { step: Step }) {
       return (
         <b class="who">
           reward {number(step.reward)}
-          {/* Usually the version before, which needs no words. */}
+          {/* The judged version is shown only if it is not the previous one. */}
           {step.version !== undefined && step.judged !== step.version - 1 && (
             <span class="dim"> for version {step.judged}</span>
           )}

@@ -1,5 +1,6 @@
 // Builds a transcript as a list of steps: messages, calls and results, and other events of the session.
-import { callKey, type EventOf, type NumberedEvent, type Outcome, type Thrown } from "../../../../src/core/event.ts";
+import type { EventOf, NumberedEvent, Outcome, Thrown } from "../../../../src/core/event.ts";
+import { callKey } from "../../../../src/core/event-key.ts";
 import type { Json } from "../../../../src/core/json.ts";
 import {
   isFunctionCall,
@@ -9,6 +10,8 @@ import {
   type FunctionCallOutput,
   type Item,
 } from "../../../../src/core/model.ts";
+import { requestFields, requestItems } from "../../../../src/core/model-exchange.ts";
+import { lineItems, modelLines, type ModelLines } from "../../../../src/core/model-lines.ts";
 import type { TaskRow } from "../../../../src/core/rollout.ts";
 import { readConversation } from "../../../../src/rollout/conversation.ts";
 import { createCallFinder } from "../../../../src/rollout/episode-log.ts";
@@ -59,9 +62,10 @@ export type Step = AnyStep &
     | { type: "other"; item: Json }
   );
 
-/** `row` is undefined for a session without a run. If it was verified, its log may still contain the conversation. */
+/** `row` is undefined for a session without a run. The log of a verified session may still contain the conversation. */
 export function buildSteps(row: TaskRow | undefined, events: readonly NumberedEvent[]): Step[] {
-  const { steps, linked } = conversationSteps(row ?? rowFromLog(events), events);
+  const lines = modelLines(events, row && readConversation(row).tools.map(({ name }) => String(name)));
+  const { steps, linked } = conversationSteps(row ?? rowFromExchanges(lines) ?? rowFromLog(events), events, lines);
   const inForce = inForceIn(events);
   const claims = collectClaims(events);
   const rest = events.filter(({ version }) => !linked.has(version)).flatMap((event) => eventToSteps(event, claims));
@@ -97,10 +101,34 @@ function rowFromLog(events: readonly NumberedEvent[]): TaskRow {
 type OutcomeFields = Pick<CallStep, "output" | "error" | "thrown">;
 type CallStep = Extract<Step, { type: "called" }>;
 
-function conversationSteps(row: TaskRow, events: readonly NumberedEvent[]): { steps: Step[]; linked: Set<number> } {
+/** The main conversation of a harness, if one plays the session. */
+function rowFromExchanges(lines: ModelLines): TaskRow | undefined {
+  const [first] = lines.main;
+  if (!first) return undefined;
+  const { input, output } = lineItems(lines);
+  const request = { ...requestFields(first, lines.find), input: input as unknown as Json };
+  return { responses_create_params: request, response: { output: output as unknown as Json } };
+}
+
+/** The version and time of each item of a model's answer, by its index in the conversation. */
+function placeAnswers({ main, find }: ModelLines): Map<number, { version: number; at: number }> {
+  const places = new Map<number, { version: number; at: number }>();
+  for (const exchange of main) {
+    const start = requestItems(exchange, find).length;
+    exchange.output.forEach((_, at) => places.set(start + at, { version: exchange.version, at: exchange.at }));
+  }
+  return places;
+}
+
+function conversationSteps(
+  row: TaskRow,
+  events: readonly NumberedEvent[],
+  lines: ModelLines,
+): { steps: Step[]; linked: Set<number> } {
   const { instructions, input, output } = readConversation(row);
   const find = createCallFinder([...events]);
-  const linked = new Set<number>();
+  const places = placeAnswers(lines);
+  const linked = new Set(lines.main.map(({ version }) => version));
   const open = new Map<string, CallStep>();
   const steps: Step[] = instructions === undefined ? [] : [{ type: "said", who: "system", text: instructions }];
   const turnOf = numberTurns(input.length, output);
@@ -121,7 +149,7 @@ function conversationSteps(row: TaskRow, events: readonly NumberedEvent[]): { st
       // The transcript shows the output that the model read, even if the log has another one.
       if (step && step.error === undefined) step.output = contentText(given);
       else if (!step) steps.push({ type: "other", item: item as unknown as Json });
-    } else steps.push({ ...itemToStep(item), ...turn });
+    } else steps.push({ ...itemToStep(item), ...turn, ...places.get(at) });
   }
   numberParallel([...open.values()]);
   return { steps: [...steps, ...stopSteps(row)], linked };
@@ -217,6 +245,11 @@ function eventToSteps(event: NumberedEvent, claims: Claims): Step[] {
     case "agent.failed":
     case "verify.failed":
       return [{ type: "note", version, at, text: `${titleOf(event)}: ${event.error.message}`, tone: "bad" }];
+    case "model.called": {
+      // The exchanges of the main conversation are messages and calls, so only the harness's other exchanges get here.
+      const text = `a side call or a retry of the harness: ${titleOf(event)}`;
+      return [{ type: "note", version, at, text, details: event.output as unknown as Json }];
+    }
     case "invocation.began":
     case "model.answered":
       return event.items.map((item) => ({ ...itemToStep(item), version, at }));

@@ -6,7 +6,7 @@ export function ThrownView({ thrown }: { thrown: Thrown }) {
   return (
     <div class="thrown">
       <LongText text={thrown.stack ?? summarizeThrown(thrown)} lines={20} />
-      <p class="dim">The model reads the message of the tool, not this stack.</p>
+      <p class="dim">The model sees only the tool's error message, not this stack trace.</p>
     </div>
   );
 }

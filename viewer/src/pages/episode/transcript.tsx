@@ -24,7 +24,7 @@ export function Transcript({ steps, environment, version, isFollowing, onVersion
   const list = useRef<HTMLDivElement>(null);
   const isAtEnd = useScrolledToEnd(list);
   useEffect(() => {
-    // A reader of the end sees new steps; otherwise the transcript moves only to a version that was chosen.
+    // At its end, the transcript follows new steps. Otherwise it scrolls only to a version that the reader chose.
     if (!isFollowing) setShown(here);
     else if (isAtEnd()) setShown(steps.length - 1);
   }, [version, isFollowing]);
@@ -73,7 +73,7 @@ function TurnMark({ step: { turn, at, ...step }, before }: { step: Step; before:
   return (
     <p class="step-turn dim">
       Turn {turn}
-      {waited !== undefined && waited > 0 && <span title="Time since the step before"> · {seconds(waited)}</span>}
+      {waited !== undefined && waited > 0 && <span title="Time since the previous step"> · {seconds(waited)}</span>}
     </p>
   );
 }

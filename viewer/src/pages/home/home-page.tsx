@@ -30,7 +30,7 @@ export function HomePage() {
                 known={known}
                 to="sessions"
                 open={open.get(known.name)}
-                // A finished rollout leaves its session open, so that it can be forked.
+                // Not "open session" for a run: its finished rollouts leave their sessions open, for forks.
                 word={runs.some(({ environment }) => environment === known.name) ? "session" : "open session"}
               />
             ))}
@@ -69,7 +69,7 @@ function Entry({ known, to, open, word }: EntryProps) {
     <li>
       <a href={linkTo([to, known.name])}>{known.name}</a>
       {open !== undefined && <span class="badge">{count(open, word)}</span>}
-      {"bare" in known && known.bare && <span class="badge">logs only: its code is not loaded</span>}
+      {"bare" in known && known.bare && <span class="badge">read-only: the environment's code is not loaded</span>}
       {known.description && <span class="dim home-about">{known.description}</span>}
     </li>
   );
@@ -85,7 +85,7 @@ function Empty() {
           "holdfast collect examples/counter --model scripted --out runs/counter.jsonl\nholdfast view runs/counter.jsonl"
         }
       </pre>
-      <p>Or open the sessions of a store, running or finished:</p>
+      <p>Or open the sessions in a store:</p>
       <pre>{"holdfast view --store sqlite:counter.db"}</pre>
     </section>
   );

@@ -103,7 +103,7 @@ export function RunList({ runs }: { runs: NamedRun[] }) {
             <span class="unseen">Search runs</span>
             <input
               type="search"
-              placeholder="Search name, model, file"
+              placeholder="Search by name, model or file"
               value={text}
               onInput={({ currentTarget }) => setText(currentTarget.value)}
             />
@@ -112,7 +112,7 @@ export function RunList({ runs }: { runs: NamedRun[] }) {
         {canCompare &&
           (first !== undefined && second !== undefined ? (
             <a class="home-compare" href={linkTo(["compare", first, second])}>
-              Compare the two
+              Compare the two runs
             </a>
           ) : (
             <span class="dim home-compare">Select two runs to compare them.</span>

@@ -53,7 +53,7 @@ export function RunCharts({ run, rows, metrics, shown, places, parameters }: Run
       value: bin.count,
       part,
       label: number(bin.from, 2),
-      name: `Reward ${words}: ${count(bin.count, what)}${selectedNote(part)}`,
+      name: `${name === "reward" ? "Reward" : "Mean reward"} ${words}: ${count(bin.count, what)}${selectedNote(part)}`,
       ...linkOf({ [name]: rangeText(range) }),
     };
   };
@@ -65,7 +65,7 @@ export function RunCharts({ run, rows, metrics, shown, places, parameters }: Run
         value: reward as number,
         part: places && (shown.means.get(task) ?? 0),
         label: String(task),
-        name: `Task ${task}: mean reward ${number(reward as number)} of ${count(length, "row")}`,
+        name: `Task ${task}: mean reward ${number(reward as number)} over ${count(length, "row")}`,
         ...linkOf({ task: String(task) }),
       }));
   const cellMark = (cell: Cell) => {
@@ -77,8 +77,8 @@ export function RunCharts({ run, rows, metrics, shown, places, parameters }: Run
     };
   };
   const curves = shown.isRate
-    ? { title: "pass@k", note: "any of k; dashed: all k", names: ["Any of k", "All k"] }
-    : { title: "best@k", note: "best of k; dashed: worst of k", names: ["Best of k", "Worst of k"] };
+    ? { title: "pass@k", note: "solid: any of k passes; dashed: all k pass", names: ["Any of k passes", "All k pass"] }
+    : { title: "best@k", note: "solid: best of k; dashed: worst of k", names: ["Best of k", "Worst of k"] };
 
   return (
     <section
@@ -89,7 +89,7 @@ export function RunCharts({ run, rows, metrics, shown, places, parameters }: Run
     >
       <Bars
         title="Rewards"
-        note="rows by reward"
+        note="number of rows by reward"
         bars={metrics.rewards.map((bin, at, bins) => binBar(bin, at, bins, "reward"))}
       />
       {metrics.means.size <= mostTasks ? (
@@ -97,7 +97,7 @@ export function RunCharts({ run, rows, metrics, shown, places, parameters }: Run
       ) : (
         <Bars
           title="Mean reward by task"
-          note="tasks by mean reward"
+          note="number of tasks by mean reward"
           bars={taskBins.map((bin, at, bins) => binBar(bin, at, bins, "mean"))}
         />
       )}
@@ -124,7 +124,7 @@ interface FailuresProps {
   linkOf(changes: { [name: string]: string }): { href: string; isShown?: true };
 }
 
-/** The filter's list has every kind; more reasons than these are rare. */
+/** Maximum number of listed reasons. More are rare, and the filter lists every kind of failure. */
 const mostReasons = 30;
 
 /** The reasons of failures with their counts. Each links to its rows. */

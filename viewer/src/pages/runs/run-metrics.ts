@@ -30,7 +30,7 @@ export interface RunMetrics {
   rewards: Bin[];
   /** True if every reward is 0 or 1: then rewards are successes. */
   isRate: boolean;
-  /** For k = 1, 2, 3 …: pass@k and pass^k, in percent; of other rewards best@k and worst@k, in units of the reward. */
+  /** For k = 1, 2, 3 …: pass@k and pass^k, in percent; for other rewards best@k and worst@k, in units of the reward. */
   best: Score[];
   worst: Score[];
   kinds: FailureCount[];

@@ -27,7 +27,7 @@ export function RunPage({ run, parameters }: { run: NamedRun; parameters: URLSea
         <h1>{run.name}</h1>
         <span class="dim run-file">{run.file}</span>
         {source.isLive && (
-          <button title="Read the file again: the collection may still be running" onClick={reload}>
+          <button title="Read the file again, in case the collection is still running" onClick={reload}>
             Reload rows
           </button>
         )}

@@ -27,7 +27,8 @@ export interface RunSummaryProps {
 
 export function RunSummary({ metrics, all, interval }: RunSummaryProps) {
   const { rows, masked, failed, reward, tokens, tasks } = metrics;
-  const per = (total: number, shown: (value: number) => string): string => `${shown(total / Math.max(1, rows))} each`;
+  const per = (total: number, shown: (value: number) => string): string =>
+    `${shown(total / Math.max(1, rows))} per rollout`;
   return (
     <dl class="card run-metrics">
       <Metric name="Rollouts" note={rows < all ? `of ${number(all)}` : ""}>

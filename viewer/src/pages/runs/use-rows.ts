@@ -15,7 +15,7 @@ export interface RunRows {
   place: { parameters: string; top: number; active: number; shown?: Uint32Array };
 }
 
-/** Two, because two runs can be compared. */
+/** Maximum number of runs in the cache: two, because two runs can be compared. */
 const mostKept = 2;
 const kept = new WeakMap<Source, Map<string, RunRows>>();
 

@@ -1,4 +1,4 @@
-// useSearch(): the rows whose full text contains the searched text, as they are found.
+// useSearch(): the rows whose full text contains the searched text, when they are found.
 import { useEffect, useState } from "preact/hooks";
 import { messageOf } from "../../data/source.ts";
 import { usePageContext } from "../../page-context.ts";

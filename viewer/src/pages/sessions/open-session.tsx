@@ -54,7 +54,7 @@ function Form({ at, environment, task, close }: { at: string; environment: strin
         />
       </label>
       <details>
-        <summary>Schema of a task</summary>
+        <summary>Task schema</summary>
         <pre>{JSON.stringify(task, null, 2)}</pre>
       </details>
       <RefusalNote act={act} />

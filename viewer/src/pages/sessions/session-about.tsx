@@ -7,12 +7,14 @@ import { ask } from "../../data/server.ts";
 import { short } from "../../parts/format.ts";
 import { preview } from "../../parts/json-rows.ts";
 import { Reward } from "../episode/episode-header.tsx";
-import { isVerdict } from "../episode/event-kinds.ts";
+import { currentVerdict } from "./current-verdict.ts";
 import type { SessionRow } from "./session-list.ts";
 
 /** Rows that are only scrolled past are not loaded. */
 const loadDelay = 150;
 const mostKept = 2_000;
+/** The number of events that are read to find a verdict. */
+const mostRead = 8;
 const kept = new Map<string, Promise<unknown>>();
 
 /** Loads a value for a row in view and caches it. A failure leaves the cell empty. */
@@ -62,18 +64,23 @@ export function SessionTask({ at, row: { session } }: { at: string; row: Session
   );
 }
 
-/** The reward, if verify was the last thing that happened. */
+/** The reward, if the state has not changed since it was given. */
 export function SessionResult({ at, row: { session, version } }: { at: string; row: SessionRow }) {
-  // A closed session ends with that event, after its verdict.
+  // The end, and requests to verify that were refused or failed, may follow the verdict.
   const events = useRowValue(`result ${at} ${session} ${version}`, () =>
-    readEvents(at, session, Math.max(0, version - 2), 2),
+    readEvents(at, session, Math.max(0, version - mostRead), mostRead),
   );
-  const verdict = events?.findLast(isVerdict);
-  return verdict ? <Reward value={verdict.verdict.reward} /> : null;
+  const found = events && currentVerdict(events);
+  return found ? <Reward value={found.verdict.reward} /> : null;
 }
 
-/** The first message of a conversation. */
-export function FirstMessage({ at, row: { session } }: { at: string; row: SessionRow }) {
+/** The title of a conversation, or else its first message. */
+export function ConversationTitle({ at, row }: { at: string; row: SessionRow }) {
+  const title = row.labels?.["title"];
+  return typeof title === "string" && title !== "" ? <b>{short(title, 160)}</b> : <FirstMessage at={at} row={row} />;
+}
+
+function FirstMessage({ at, row: { session } }: { at: string; row: SessionRow }) {
   const events = useRowValue(`message ${at} ${session}`, () => readEvents(at, session, 0, 5));
   const began = events?.find((event) => event.type === "invocation.began");
   const message = began?.items.find(isMessage);

@@ -1,5 +1,5 @@
 // A list of sessions that grows at its end: loaded page by page, then only the last page is reloaded.
-import type { EndReason } from "../../../../src/core/event.ts";
+import type { EndReason, Labels } from "../../../../src/core/event.ts";
 import { SourceError } from "../../data/source.ts";
 
 /** The shown fields of a session of an environment or an agent. */
@@ -12,6 +12,8 @@ export interface SessionRow {
   parent?: { session: string; version: number };
   /** The user of a conversation. */
   user?: string;
+  /** The labels of a conversation. `title` is its title. */
+  labels?: Labels;
 }
 
 export interface SessionPage {
@@ -19,7 +21,6 @@ export interface SessionPage {
   next: string | null;
 }
 
-/** Requests the page after a session. */
 export type AskPage = (after: string | undefined) => Promise<SessionPage>;
 
 export interface SessionList {

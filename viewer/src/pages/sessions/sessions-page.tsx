@@ -77,7 +77,7 @@ function List({ environment: { at, name }, open, text }: ListProps) {
         {!isComplete && !isHeld && !failure && <span class="dim">loading more…</span>}
         {isHeld && (
           <>
-            <span class="warn">these are the oldest sessions: newer ones are not loaded</span>
+            <span class="warn">only the oldest sessions are loaded</span>
             <button onClick={readMore}>Load more</button>
           </>
         )}
@@ -87,7 +87,7 @@ function List({ environment: { at, name }, open, text }: ListProps) {
         </span>
       </p>
       {rows.length === 0 ? (
-        <Nothing>{sessions.length > 0 ? "No session id contains this text." : "There are no sessions here."}</Nothing>
+        <Nothing>{sessions.length > 0 ? "No session id contains this text." : "There are no sessions."}</Nothing>
       ) : (
         <SessionTable
           label={`Sessions of ${name}`}

@@ -40,7 +40,7 @@ export function TrainingPage() {
 }
 
 function Training({ curves }: { curves: Curve[] }) {
-  if (curves.length === 0) return <Nothing>There are no training runs here.</Nothing>;
+  if (curves.length === 0) return <Nothing>There are no training runs.</Nothing>;
   return (
     <>
       <table class="training-runs">
