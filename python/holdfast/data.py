@@ -14,7 +14,7 @@ Row = dict[str, Any]
 
 @dataclass
 class Step:
-    """One answer of the model: the place of its tokens, and the rewards of the state before and after it."""
+    """One answer of the model: the position of its tokens, and the rewards of the states before and after the answer."""
 
     start: int
     end: int
@@ -37,6 +37,11 @@ class Episode:
     log_probs: list[float]
     steps: list[Step]
     branch: tuple[int, ...] = ()
+    # The value that advantages are computed from: the reward, discounted for each answer after the first.
+    value: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.value = self.reward
 
     @property
     def sampled(self) -> int:
@@ -44,7 +49,7 @@ class Episode:
 
 
 def read_row(row: Row) -> Episode | str:
-    """Reads a row. Returns the reason, as a word or two, for a row that must be left out of training."""
+    """Reads a row. If the row cannot be trained on, returns the reason in one or two words."""
     if row.get("token_chain") == "broken":
         return "broken tokens"
     if row.get("mask_sample"):
@@ -86,7 +91,7 @@ def _answers(row: Row) -> Iterable[tuple[tuple[list[int], list[int], list[float]
 
 
 def _add_step_rewards(steps: list[Step], row: Row) -> None:
-    """Sets the reward of the state before and after each step. A call that changed nothing keeps the reward."""
+    """Sets the rewards of the states before and after each step. A call that changed no state keeps the reward."""
     rewards = row.get("step_rewards")
     if not isinstance(rewards, list):
         return
@@ -98,7 +103,7 @@ def _add_step_rewards(steps: list[Step], row: Row) -> None:
         for call in step.calls:
             now = by_call.get(call, now)
         step.after = now
-    # The last verdict also judges the response, so it may differ from that of the last version.
+    # The final verdict also judges the response, so its reward may differ from the reward of the last version.
     steps[-1].after = float(row["reward"])
 
 
@@ -108,24 +113,24 @@ Credit = Callable[[list[Episode]], None]
 
 
 def grpo(group: list[Episode]) -> None:
-    """Sets (reward - mean) / std of the group."""
-    mean, std = _moments([episode.reward for episode in group])
+    """Sets (value - mean) / max(std, 0.1) over the group. A smaller std comes only from the lengths of the episodes."""
+    mean, std = _moments([episode.value for episode in group])
     for episode in group:
         for step in episode.steps:
-            step.advantage = (episode.reward - mean) / std
+            step.advantage = (episode.value - mean) / max(std, 0.1)
 
 
 def rloo(group: list[Episode]) -> None:
-    """Sets the reward minus the mean of the others in the group (leave one out)."""
-    total = sum(episode.reward for episode in group)
+    """Sets the value minus the mean value of the other episodes in the group (leave one out)."""
+    total = sum(episode.value for episode in group)
     for episode in group:
-        others = (total - episode.reward) / max(1, len(group) - 1) if len(group) > 1 else episode.reward
+        others = (total - episode.value) / max(1, len(group) - 1) if len(group) > 1 else episode.value
         for step in episode.steps:
-            step.advantage = episode.reward - others
+            step.advantage = episode.value - others
 
 
 def per_step(group: list[Episode], discount: float = 0.9) -> None:
-    """Credits each answer with the changes of the reward from it on, compared with the same step of the group.
+    """Credits each answer with its reward to go, compared with the mean of the same step over the group.
 
     The reward to go of step t is the sum of discount^(k - t) * (reward after k - reward before k) over steps k >= t.
     """
@@ -146,17 +151,17 @@ def per_step(group: list[Episode], discount: float = 0.9) -> None:
 
 
 def tree(group: list[Episode]) -> None:
-    """Credits the steps between two forks with the mean reward below the later fork, minus that below the earlier one.
+    """Credits the steps between two forks: mean reward below the later fork - mean reward below the earlier fork.
 
     The leaves of a tree share their tokens up to the fork. These tokens are trained on once, in the first leaf.
     """
-    _, std = _moments([episode.reward for episode in group])
+    _, std = _moments([episode.value for episode in group])
     trees: dict[Any, list[Episode]] = {}
     for episode in group:
         # Leaves of one tree share their first answer; episodes that were not forked are trees of one leaf.
         key = (episode.steps[0].calls or [episode.session])[0] if episode.branch else episode.session
         trees.setdefault(key, []).append(episode)
-    roots = [_mean([leaf.reward for leaf in leaves]) for leaves in trees.values()]
+    roots = [_mean([leaf.value for leaf in leaves]) for leaves in trees.values()]
     for leaves, root in zip(trees.values(), roots):
         _credit_node(leaves, 0, 0, _mean(roots), root, std)
 
@@ -176,11 +181,11 @@ def _credit_node(leaves: list[Episode], depth: int, first: int, parent: float, v
     for leaf in open_:
         branches.setdefault(leaf.branch[depth], []).append(leaf)
     for below in branches.values():
-        _credit_node(below, depth + 1, fork, value, _mean([leaf.reward for leaf in below]), std)
+        _credit_node(below, depth + 1, fork, value, _mean([leaf.value for leaf in below]), std)
 
 
 def _common_steps(leaves: list[Episode]) -> int:
-    """Returns the number of answers that all leaves share. A copy of a conversation keeps the ids of its calls."""
+    """Returns the number of answers that all leaves share: forked conversations keep the ids of their common calls."""
     shared = 0
     for steps in zip(*(leaf.steps for leaf in leaves)):
         if not steps[0].calls or any(step.calls != steps[0].calls for step in steps):
@@ -194,7 +199,7 @@ def _mean(values: list[float]) -> float:
 
 
 def _moments(values: list[float]) -> tuple[float, float]:
-    """Returns the mean and the standard deviation; 1 in place of a deviation of 0, so that advantages are 0."""
+    """Returns the mean and the standard deviation. A deviation of 0 becomes 1, so that advantages are 0."""
     mean = _mean(values)
     variance = sum((value - mean) ** 2 for value in values) / max(1, len(values) - 1)
     return mean, variance**0.5 if variance > 1e-12 else 1.0
@@ -205,7 +210,7 @@ CREDITS: dict[str, Credit] = {"outcome": grpo, "grpo": grpo, "rloo": rloo, "step
 
 @dataclass
 class Collected:
-    """The episodes of one iteration, and the number of rows that were left out, by reason."""
+    """The episodes of one iteration, and the number of rows that cannot be trained on, by reason."""
 
     episodes: list[Episode] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
@@ -218,10 +223,11 @@ class Collected:
             else:
                 self.episodes.append(read)
 
-    def credit(self, credit: Credit) -> None:
-        """Sets the advantages, task by task."""
+    def credit(self, credit: Credit, discount: float = 1.0) -> None:
+        """Sets the advantages, task by task. The reward is multiplied by the discount for each answer after the first."""
         groups: dict[int, list[Episode]] = {}
         for episode in self.episodes:
+            episode.value = episode.reward * discount ** (len(episode.steps) - 1)
             groups.setdefault(episode.task, []).append(episode)
         for group in groups.values():
             credit(group)

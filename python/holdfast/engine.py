@@ -18,13 +18,13 @@ from torch import Tensor
 
 from .model import Place
 
-# Decode steps between two looks at the answers.
+# Number of decode steps between two reads of the sampled tokens.
 BLOCK = 8
 
 
 @dataclass
 class Sample:
-    """A request to the engine, and what it sampled. `done` is called in the engine's thread."""
+    """A request to the engine, and the sampled tokens. `done` is called in the engine's thread."""
 
     prompt: list[int]
     limit: int
@@ -38,7 +38,7 @@ class Sample:
 
 
 class Engine:
-    """A thread that samples. Who holds `model_lock` may change the weights."""
+    """A thread that samples. A thread that holds `model_lock` may change the weights."""
 
     def __init__(self, model: Any, stops: list[int], slots: int = 512, prefill_tokens: int = 32768) -> None:
         self.model, self.stops = model, stops
@@ -105,14 +105,14 @@ class Engine:
             self.seconds += time.perf_counter() - begun
 
     def _prefill(self, joining: list[tuple[int, Sample]]) -> None:
-        # Similar lengths together, so that little is padding.
+        # Batches prompts of similar length, so that little is padding.
         joining.sort(key=lambda one: len(one[1].prompt))
         while joining:
             width = min(_bucket(len(joining[-1][1].prompt), 32), self.model.context)
             most = max(1, self.prefill_tokens // width)
             batch, joining = joining[-most:], joining[:-most]
             rows = min(_coarse_bucket(len(batch), 4), most)
-            # Rows without a request write to a slot that nobody reads.
+            # Padding rows write to an extra slot that is never read.
             padding = [(self.slots, [0], 1.0)] * (rows - len(batch))
             filled = [(slot, sample.prompt, sample.temperature) for slot, sample in batch] + padding
             entry = self.entries.get((rows, width))
@@ -126,15 +126,15 @@ class Engine:
 
     def _enter(self, entry: "Entry") -> None:
         """Computes the prompts of a batch, and draws the first token of each answer."""
-        # Padding writes behind the prompt; those places are written again before they are read.
+        # Padding writes to positions after the prompt. They are overwritten before they are read.
         place = Place(self.cache, entry.positions, entry.tokens.shape[1], entry.slots, fresh=True)
         hidden = self.model(entry.tokens, place)
         last = hidden.gather(1, entry.ends[:, None, None].expand(-1, 1, hidden.shape[-1]))[:, 0]
-        drawn, log_probs = draw(self.model.logits(last), entry.heat)
+        drawn, log_probs = draw(self.model.logits(last), entry.temperatures)
         entry.drawn.copy_(drawn)
         entry.log_probs.copy_(log_probs)
         self.last[entry.slots], self.positions[entry.slots] = drawn, entry.ends + 1
-        self.temperatures[entry.slots], self.alive[entry.slots] = entry.heat, ~self._stopped(drawn)
+        self.temperatures[entry.slots], self.alive[entry.slots] = entry.temperatures, ~self._stopped(drawn)
 
     def _decode(self) -> None:
         rows = min(_coarse_bucket(max(self.active) + 1, 32), self.slots)
@@ -154,7 +154,7 @@ class Engine:
             drawn, log_probs = draw(self.model.logits(hidden[:, 0]), self.temperatures[:rows])
             self.out_tokens[step, :rows] = drawn
             self.out_log_probs[step, :rows] = log_probs
-            # A row that has ended stays where it is, until its slot is used again.
+            # A row that has ended keeps its last token and position until its slot is used again.
             last.copy_(torch.where(alive, drawn, last))
             positions.add_(alive.long())
             alive.logical_and_(~self._stopped(drawn))
@@ -163,7 +163,7 @@ class Engine:
         return (tokens[:, None] == self.stop_ids).any(-1)
 
     def _replay(self, key: tuple[str, int, int], run: Callable[[], None]) -> None:
-        """Runs a function of fixed shapes. On a GPU it is recorded once, and costs one launch after that."""
+        """Runs a function with fixed shapes. On a GPU, records it once as a CUDA graph; each run is then one launch."""
         if self.device.type != "cuda" or not self.model.has_static_shapes:
             run()
             return
@@ -174,18 +174,18 @@ class Engine:
             with torch.cuda.stream(side):
                 run()
             torch.cuda.current_stream().wait_stream(side)
-            # The trial moved the rows; put them back. What it wrote to the cache is written again.
+            # Undoes the trial run's changes to the rows. Its writes to the cache are overwritten by the replay.
             for one, before in zip((self.last, self.positions, self.alive), saved):
                 one.copy_(before)
             graph = torch.cuda.CUDAGraph()
-            # All graphs share the memory of the first one: they never run at once.
+            # All graphs share the memory of the first graph, because no two graphs run concurrently.
             with torch.cuda.graph(graph, pool=self.pool, capture_error_mode="thread_local"):
                 run()
             self.pool, self.graphs[key] = graph.pool(), graph
         self.graphs[key].replay()
 
     def _take(self, slot: int, sample: Sample, tokens: list[int], log_probs: list[float]) -> None:
-        """Adds what was sampled, up to a stop token or the limit."""
+        """Adds the sampled tokens to a request, up to a stop token or the limit."""
         stop = min([tokens.index(one) + 1 for one in self.stops if one in tokens], default=len(tokens) + 1)
         end = min(stop, len(tokens), sample.limit - len(sample.tokens))
         sample.tokens += tokens[:end]
@@ -216,10 +216,10 @@ class Engine:
 
 
 def draw(logits: Tensor, temperatures: Tensor) -> tuple[Tensor, Tensor]:
-    """Draws a token per row, and returns it with its log-probability. A temperature of 0 takes the likeliest token."""
-    heat = torch.where(temperatures > 0, temperatures, torch.ones_like(temperatures))[:, None]
-    log_probs = (logits / heat).log_softmax(-1)
-    # The largest of log p + Gumbel noise is a draw from p.
+    """Draws a token per row, and returns the tokens and log-probabilities. Temperature 0 takes the likeliest token."""
+    divisors = torch.where(temperatures > 0, temperatures, torch.ones_like(temperatures))[:, None]
+    log_probs = (logits / divisors).log_softmax(-1)
+    # The argmax of log p + Gumbel noise is a draw from p.
     noise = -torch.empty_like(log_probs).exponential_().clamp(min=1e-20).log()
     noisy = log_probs + noise * (temperatures > 0).float()[:, None]
     drawn = noisy.argmax(-1)
@@ -227,12 +227,12 @@ def draw(logits: Tensor, temperatures: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class Entry:
-    """The inputs and outputs of a batch of prompts, at fixed places in memory."""
+    """The inputs and outputs of a batch of prompts, at fixed memory addresses, as CUDA graphs need."""
 
     def __init__(self, rows: int, width: int, device: torch.device) -> None:
         make = lambda dtype, *shape: torch.zeros(*shape, dtype=dtype, device=device)
         self.tokens, self.ends, self.slots = make(torch.long, rows, width), make(torch.long, rows), make(torch.long, rows)
-        self.heat, self.drawn, self.log_probs = make(torch.float, rows), make(torch.long, rows), make(torch.float, rows)
+        self.temperatures, self.drawn, self.log_probs = make(torch.float, rows), make(torch.long, rows), make(torch.float, rows)
         self.positions = torch.arange(width, device=device)[None].repeat(rows, 1)
 
     def fill(self, rows: list[tuple[int, list[int], float]]) -> None:
@@ -246,16 +246,16 @@ class Entry:
         self.tokens.copy_(torch.frombuffer(padded, dtype=torch.long).view(len(rows), width))
         self.ends.copy_(torch.tensor([len(prompt) - 1 for _, prompt, _ in rows]))
         self.slots.copy_(torch.tensor([slot for slot, _, _ in rows]))
-        self.heat.copy_(torch.tensor([heat for _, _, heat in rows]))
+        self.temperatures.copy_(torch.tensor([temperature for _, _, temperature in rows]))
 
 
 def _coarse_bucket(value: int, least: int) -> int:
-    """Rounds up to the least size times a power of four."""
+    """Rounds up to `least` times a power of four."""
     return least if least >= value else _coarse_bucket(value, 4 * least)
 
 
 def _bucket(value: int, least: int) -> int:
-    """Rounds up to a power of two, or to one and a half times one: few sizes, with little waste."""
+    """Rounds up to `least` * 2^n or `least` * 1.5 * 2^n: few sizes, with little waste."""
     size = least
     while size < value:
         if size * 3 // 2 >= value:

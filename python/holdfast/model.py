@@ -1,4 +1,4 @@
-"""Policies: a tiny transformer made on the spot, or any causal language model from a path.
+"""Policies: a tiny transformer that is trained from scratch, or any causal language model from a path.
 
 Both have the same two parts. A model computes logits, with or without a KV cache of slots. A format turns messages into
 token ids and sampled ids back into an answer.
@@ -25,14 +25,14 @@ FUSED = getattr(torch.nn.functional, "scaled_dot_product_attention", None)
 
 @dataclass
 class Answer:
-    """What a model said: text, calls, or both. The arguments of a call are JSON text."""
+    """A model's answer: text, calls, or both. The arguments of a call are a JSON string."""
 
     content: str
     calls: list[tuple[str, str]]
 
 
 class Cache:
-    """Keys and values of all layers for a number of slots. Rows of a batch write to the slots they name."""
+    """The keys and values of all layers, in slots. Each row of a batch writes to its slot."""
 
     def __init__(self, layers: int, slots: int, heads: int, length: int, size: int, like: Tensor) -> None:
         make = lambda: like.new_zeros(slots, heads, length, size)
@@ -42,18 +42,18 @@ class Cache:
 
 @dataclass
 class Place:
-    """Where a batch stands in the cache: the slot of each row, the positions of its tokens, and how far it may look."""
+    """A batch's place in the cache: the slot of each row, the positions of its tokens, and the attended length."""
 
     cache: Cache
     positions: Tensor
     until: int
-    # None: row n is slot n, so that the cache is read without a copy.
+    # None: row n uses slot n, and the cache is read without a copy.
     slots: Tensor | None = None
-    # The rows begin at position 0, so that all they may look at is in the batch.
+    # The rows begin at position 0, so that they attend only to tokens of the batch.
     fresh: bool = False
 
     def store(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Writes new keys and values (rows, heads, tokens, size), and returns all that the rows may look at."""
+        """Writes new keys and values (rows, heads, tokens, size), and returns the keys and values to attend to."""
         rows = keys.shape[0]
         slots = torch.arange(rows, device=keys.device) if self.slots is None else self.slots
         stored = []
@@ -67,7 +67,7 @@ class Place:
         return stored[0], stored[1]
 
     def mask(self) -> Tensor | None:
-        """Says which positions each token may look at: (rows, 1, tokens, until). None: itself and those before it."""
+        """Returns the attention mask (rows, 1, tokens, until), or None for a causal mask within the batch."""
         if self.fresh:
             return None
         at = torch.arange(self.until, device=self.positions.device)
@@ -129,6 +129,8 @@ class TinyModel(nn.Module):
         for name, weight in self.named_parameters():
             if weight.dim() > 1:
                 nn.init.normal_(weight, std=0.02 / (math.sqrt(2 * config.layers) if name.endswith(("out.weight", "down.weight")) else 1))
+        # The embeddings are also the output layer. Small embeddings make all logits small, and copying slow to learn.
+        nn.init.normal_(self.embed.weight, std=0.1)
         size = config.width // config.heads
         frequencies = 10000.0 ** (-torch.arange(0, size, 2).float() / size)
         self.register_buffer("frequencies", frequencies, persistent=False)
@@ -160,7 +162,7 @@ class TinyModel(nn.Module):
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
-    """Attention with a mask of what may be seen; without one, each token sees itself and those before it."""
+    """Attention with a mask; without a mask, causal attention."""
     if mask is None and FUSED is not None:
         return FUSED(q, k, v, is_causal=True)
     if mask is None:
@@ -177,12 +179,13 @@ def rotate(x: Tensor, turn: tuple[Tensor, Tensor]) -> Tensor:
 
 # The tokenizer and the format of the tiny transformer
 
-PIECES = re.compile(r'[A-Za-z_]+| [A-Za-z_]+|[0-9]|\{"|"\}|":"|":|","|.', re.DOTALL)
+# A number of up to four digits is one token, so that the model copies it in one step.
+PIECES = re.compile(r'[A-Za-z_]+| [A-Za-z_]+|(?<!\d)-?\d{1,4}(?!\d)|\{"|"\}|":"|":|","|.', re.DOTALL)
 SPECIAL = ["<pad>", "<user>", "<system>", "<tool>", "<assistant>", "<call>", "<end>"]
 
 
 class TinyFormat:
-    """A tokenizer of words, digits and bytes, with special tokens for roles, calls and ends.
+    """A tokenizer of words, numbers and bytes, with special tokens for roles, calls, and the end of a message.
 
     An answer is text, or calls: `<call>NAME{"argument":1}`. It ends with `<end>`. The definitions of the tools are not part
     of the prompt: a tiny model learns them as it learns the format.
@@ -199,7 +202,7 @@ class TinyFormat:
 
     @staticmethod
     def from_texts(texts: list[str], least: int = 2, most: int = 2000) -> "TinyFormat":
-        """Makes a vocabulary of the pieces that occur at least twice."""
+        """Creates a vocabulary of the pieces that occur at least twice in the texts."""
         counts: dict[str, int] = {}
         for text in texts:
             for piece in PIECES.findall(text):
@@ -231,7 +234,7 @@ class TinyFormat:
         return self.more(messages)
 
     def more(self, messages: list[Message]) -> list[int]:
-        """Encodes messages that follow an answer of the model, up to the place where it answers again."""
+        """Encodes messages after an answer of the model, up to the place where the model answers again."""
         ids: list[int] = []
         for message in messages:
             role = message["role"] if message["role"] in ("user", "system", "tool", "assistant") else "system"
@@ -244,7 +247,7 @@ class TinyFormat:
         return ids + [self.ids["<assistant>"]]
 
     def answer(self, ids: list[int]) -> Answer:
-        """Reads what the model sampled. Calls that cannot be read are kept: the environment says what is wrong."""
+        """Decodes the sampled tokens. Invalid calls are kept, because the environment's reply tells what is wrong."""
         ids = ids[:-1] if ids and ids[-1] == self.end else ids
         parts: list[list[int]] = [[]]
         for id in ids:
@@ -280,15 +283,15 @@ def _text(content: Any) -> str:
 
 
 class LanguageModel(nn.Module):
-    """A causal language model of transformers, behind the interface of TinyModel."""
+    """A causal language model of the library transformers, with the interface of TinyModel."""
 
-    # Models of transformers may ask for values in the middle of a pass, which a CUDA graph cannot.
+    # These models may read tensor values in the middle of a pass, which a CUDA graph does not support.
     has_static_shapes = False
 
     def __init__(self, inner: nn.Module, context: int) -> None:
         super().__init__()
         self.inner, self.context = inner, context
-        # Our masks reach any attention; sdpa and eager both take them as they are.
+        # The masks of `Place` work with both attention implementations, sdpa and eager.
         self.inner.config.use_cache = False
 
     def new_cache(self, slots: int) -> Cache:
@@ -317,12 +320,12 @@ class LanguageModel(nn.Module):
 
 
 def _SlotCache(place: Place) -> Any:
-    """Returns a cache of transformers that keeps its keys and values in our slots."""
+    """Returns a cache for transformers that stores keys and values in the slots of `Cache`."""
     from transformers.cache_utils import Cache as TransformersCache
 
     class SlotCache(TransformersCache):
         def __init__(self) -> None:
-            # The base class would make layers of its own.
+            # Not called: the constructor of the base class creates its own layers.
             self.layers, self.layer_class_to_replicate, self.offloading = [], None, False
 
         def update(self, key_states: Tensor, value_states: Tensor, layer_idx: int, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
@@ -353,7 +356,8 @@ class TemplateFormat:
         return self.tokenizer(text, add_special_tokens=False)["input_ids"]
 
     def more(self, messages: list[Message]) -> list[int]:
-        # The template sees a short conversation that ends with an answer; what it adds after the answer is what follows.
+        # Renders a short conversation that ends with an answer, with and without the messages. The difference is the text
+        # that the template adds after an answer.
         calls = [call for message in messages if message["role"] == "tool" for call in [message.get("tool_call_id", "call")]]
         said: Message = {"role": "assistant", "content": "\u2603"}
         if calls:
@@ -362,10 +366,13 @@ class TemplateFormat:
         start = self._render(before, [], False)
         whole = self._render(before + [_for_template(message) for message in messages], [], True)
         end = self.tokenizer.decode([self.stops[0]])
-        # The answer ended with the stop token, which is sampled and so is there already.
+        # The stop token is part of the sampled answer, so it is not added again.
         cut = start.rindex(end) + len(end) if end in start else len(start)
         if not whole.startswith(start[:cut]):
-            raise ValueError("the chat template changes earlier messages, so token ids cannot be extended")
+            raise ValueError(
+                "the model's chat template changes earlier messages when a message is added, so recorded token ids "
+                "cannot be extended; use a template that only appends"
+            )
         return self.tokenizer(whole[cut:], add_special_tokens=False)["input_ids"]
 
     def _render(self, messages: list[Message], tools: list[Message], generation: bool) -> str:
@@ -387,7 +394,7 @@ class TemplateFormat:
 
 
 def _for_template(message: Message) -> Message:
-    """Templates expect the arguments of a call as an object."""
+    """Returns a message for the template, which expects the arguments of a call as an object."""
     calls = message.get("tool_calls")
     kept = {name: value for name, value in message.items() if name in ("role", "content", "name", "tool_call_id")}
     kept["content"] = _text(message.get("content"))

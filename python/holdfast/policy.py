@@ -2,7 +2,7 @@
 
     python -m holdfast.policy --model PATH --port 8000
 
-`POST /reload {"path": …}`, from this machine only, loads other weights between two answers. `GET /health` says what the server does.
+`POST /reload {"path": …}`, from this machine only, loads other weights. `GET /health` returns the server's counters.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class Policy:
     """A model, its format and its engine, behind HTTP. It runs in threads of this process."""
 
     def __init__(self, model: Any, format: Any, name: str = "policy", host: str = "127.0.0.1", port: int = 0, slots: int = 512) -> None:
-        # The engine asks for Python's lock before every launch, and must not wait long for the thread that reads requests.
+        # The engine needs Python's global lock for every launch, and must not wait long for the thread that reads requests.
         sys.setswitchinterval(0.0002)
-        # Requests are many small objects that no cycle holds: looking for cycles costs more than it finds.
+        # Requests create many small objects without reference cycles, so the cycle collector runs less often.
         gc.set_threshold(100_000, 50, 50)
         self.model, self.format, self.name = model, format, name
         self.engine = Engine(model, format.stops, slots)
@@ -57,7 +57,7 @@ class Policy:
             self.version += 1
 
     def busy_seconds(self) -> float:
-        """Returns how long at least one request was here. What remains of a collection is time of the environment."""
+        """Returns the seconds with at least one open request. The rest of a collection's time is spent in environments."""
         return self.busy + (time.perf_counter() - self.since if self.inside else 0.0)
 
     def health(self) -> dict[str, Any]:
@@ -76,7 +76,7 @@ class Policy:
     # Answers
 
     def prompt_ids(self, body: dict[str, Any]) -> list[int]:
-        """Returns the tokens of a conversation: those up to its last answer as they were, and new ones for what follows."""
+        """Returns the tokens of a conversation: the recorded tokens up to its last answer, then newly encoded tokens."""
         messages, prefix = body["messages"], body.get("required_prefix_token_ids")
         answers = [at for at, message in enumerate(messages) if message.get("role") == "assistant"]
         if prefix and answers:
@@ -89,7 +89,7 @@ class Policy:
         done: asyncio.Future[Sample] = self.loop.create_future()
 
         def finish(sample: Sample) -> None:
-            # One wake-up of the loop for all answers of a block.
+            # Wakes the event loop once for all answers of a block.
             self.finished.append((done, sample))
             if not self.woken:
                 self.woken = True
@@ -189,7 +189,7 @@ class Policy:
 
 
 class Connection(asyncio.Protocol):
-    """One connection of a client: HTTP/1.1 with content-length, one request after the other."""
+    """One connection of a client: HTTP/1.1 with content-length, one request at a time."""
 
     def __init__(self, policy: Policy) -> None:
         self.policy, self.received = policy, bytearray()
@@ -251,22 +251,22 @@ REASONS = {200: "OK", 400: "Bad Request", 403: "Forbidden", 404: "Not Found", 50
 
 
 def check_reload(headers: dict[str, str], peer: str) -> None:
-    """Refuses to read a file for another machine, or for a page in a browser of this one."""
+    """Refuses to load a file for another machine, or for a web page in a browser on this machine."""
     try:
         address = ipaddress.ip_address(peer)
         local = (getattr(address, "ipv4_mapped", None) or address).is_loopback
     except ValueError:
         local = False
     if not local:
-        raise Refusal(403, "/reload is answered only on this machine; ask for it over 127.0.0.1")
+        raise Refusal(403, "/reload accepts requests only from the server's own machine; send the request to 127.0.0.1")
     if "origin" in headers:
-        raise Refusal(403, "/reload is not answered to web pages; send it without an Origin header")
+        raise Refusal(403, "/reload refuses requests from web pages; send the request without an Origin header")
     if headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
         raise Refusal(403, "/reload needs the content-type application/json")
 
 
 def load_weights(path: str) -> dict[str, torch.Tensor]:
-    """Reads the weights of a checkpoint of the trainer, or a state dictionary."""
+    """Reads the weights from a checkpoint of the trainer, or from a file with a state dictionary."""
     saved = torch.load(path, map_location="cpu", **({"weights_only": True} if "weights_only" in torch.load.__doc__ else {}))
     return saved.get("model", saved)
 
@@ -277,8 +277,8 @@ def main() -> None:
     parser.add_argument("--name", default="policy", help="name of the model in requests (default: policy)")
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=8000)
-    parser.add_argument("--slots", type=int, default=64, help="answers that are sampled at once (default: 64)")
-    parser.add_argument("--context", type=int, default=2048, help="longest conversation in tokens (default: 2048)")
+    parser.add_argument("--slots", type=int, default=64, help="maximum number of answers that are sampled concurrently (default: 64)")
+    parser.add_argument("--context", type=int, default=2048, help="maximum number of tokens in a conversation (default: 2048)")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--dtype", default="float32", choices=["float32", "bfloat16", "float16"])
     flags = parser.parse_args()

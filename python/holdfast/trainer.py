@@ -26,12 +26,14 @@ from .policy import Policy
 
 Row = dict[str, Any]
 WARM_STEPS = 20
+# The learning rate in the last iteration, as a fraction of its largest value.
+LEAST_RATE = 0.1
 RETRIES = 3
 
 
 @dataclass
 class Settings:
-    """What an iteration does. Tokens are sampled tokens; a budget of 0 means none."""
+    """The settings of a training run. `tokens` limits the sampled tokens of the whole run; 0 means no limit."""
 
     iterations: int = 20
     tokens: int = 0
@@ -46,8 +48,10 @@ class Settings:
     kl: float = 0.0
     entropy: float = 0.0
     temperature: float = 1.0
+    discount: float = 1.0
     max_tokens: int = 64
     max_steps: int = 12
+    concurrency: int = 256
     micro_tokens: int = 65536
     seed: int = 1
     stop_at: float = 2.0
@@ -61,7 +65,7 @@ class Trainer:
         self.settings = settings
         self.tasks = [{**row, "_ng_task_index": at} for at, row in enumerate(tasks)]
         self.model, self.device = policy.model, next(policy.model.parameters()).device
-        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=settings.rate, betas=(0.9, 0.95), weight_decay=0.0)
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=settings.rate, betas=(0.9, 0.99), weight_decay=0.0)
         self.reference = copy.deepcopy(self.model).requires_grad_(False) if settings.kl > 0 else None
         self.iteration, self.sampled, self.made, self.history = 0, 0, 0, []
 
@@ -70,7 +74,7 @@ class Trainer:
         while self.iteration < settings.iterations and not (0 < settings.tokens <= self.sampled):
             begun = time.perf_counter()
             collected, timing = self.collect()
-            collected.credit(CREDITS[settings.credit])
+            collected.credit(CREDITS[settings.credit], settings.discount)
             updating = time.perf_counter()
             losses = self.update(collected.episodes)
             if self.device.type == "cuda":
@@ -90,10 +94,10 @@ class Trainer:
     # Rollouts
 
     def request(self) -> Row:
-        """Returns the request of this iteration: the same one whenever it is asked for, until its attempt has failed."""
+        """Returns the request of this iteration. It stays the same until the attempt has failed."""
         settings, attempt = self.settings, self.attempt()
-        luck = random.Random(f"{settings.seed} {self.iteration}")
-        tasks = [self.tasks[at] for at in luck.sample(range(len(self.tasks)), min(settings.tasks, len(self.tasks)))]
+        rng = random.Random(f"{settings.seed} {self.iteration}")
+        tasks = [self.tasks[at] for at in rng.sample(range(len(self.tasks)), min(settings.tasks, len(self.tasks)))]
         asked: Row = {
             "request": f"{self.name}-{self.iteration}" + (f".{attempt}" if attempt else ""),
             "tasks": tasks,
@@ -107,6 +111,7 @@ class Trainer:
                 "request": {"return_token_ids": True, "logprobs": True},
             },
             "limits": {"steps": settings.max_steps},
+            "concurrency": settings.concurrency,
             "labels": {"iteration": self.iteration},
             "groups": True,
             "randomSeed": "per-task",
@@ -119,7 +124,7 @@ class Trainer:
         return asked
 
     def collect(self) -> tuple[Collected, dict[str, float]]:
-        """Plays the rollouts of this iteration. Time without a request at the policy is time of the environment."""
+        """Plays the rollouts of this iteration. Time without an open request at the policy counts as environment time."""
         begun, busy = time.perf_counter(), self.policy.busy_seconds()
         for retries_left in range(RETRIES, -1, -1):
             collected, failure = self.play(self.request())
@@ -127,12 +132,12 @@ class Trainer:
                 break
             self.next_attempt()
             if not retries_left:
-                raise RuntimeError(f"{failure}; gave up after {RETRIES} retries, and the next start tries again")
+                raise RuntimeError(f"{failure}; gave up after {RETRIES} retries; start the trainer again to continue this run")
         sampling = self.policy.busy_seconds() - busy
         return collected, {"sampling": sampling, "environment": time.perf_counter() - begun - sampling}
 
     def play(self, request: Row) -> tuple[Collected, str | None]:
-        """Plays a request to its end. Returns its rows, and the reason if they must not be trained on."""
+        """Plays a request to its end. Returns its rows. If they must not be trained on, also returns the reason."""
         collected, failure = Collected(), None
         for event in self.client.rollouts(**request):
             if event["type"] == "group":
@@ -147,11 +152,20 @@ class Trainer:
             failure = f"no rollout can be trained on; left out: {dict(collected.left_out)}"
         return collected, failure
 
+    def held_out(self, tasks: list[Row], repeats: int = 8) -> float:
+        """Plays tasks that are not trained on, with the current weights, and returns the mean reward."""
+        rows = [{**row, "_ng_task_index": at} for at, row in enumerate(tasks)]
+        request = {**self.request(), "request": f"{self.name}-held-out-{self.iteration}", "tasks": rows, "repeats": repeats, "branch": []}
+        collected, failure = self.play(request)
+        if failure is not None:
+            raise RuntimeError(failure)
+        return sum(one.reward for one in collected.episodes) / len(collected.episodes)
+
     def attempt(self) -> int:
-        """Returns how many requests of this iteration have failed. The server would repeat the end of a failed one."""
+        """Returns how many requests of this iteration failed. Each retry needs a new id: an old id returns the old failure."""
         file = self.folder / "attempt.json"
         saved = json.loads(file.read_bytes()) if file.exists() else {}
-        # The checkpoint says which iteration it is: the number of another one means nothing.
+        # The file may be from an earlier iteration. The checkpoint has the current one.
         return saved["attempt"] if saved.get("iteration") == self.iteration else 0
 
     def next_attempt(self) -> None:
@@ -161,7 +175,7 @@ class Trainer:
     # The update
 
     def update(self, episodes: list[Episode]) -> dict[str, float]:
-        """Makes `updates` steps of the optimizer on the episodes. Those without any advantage teach nothing."""
+        """Makes up to `updates` optimizer steps on the episodes. Skips episodes in which every advantage is 0."""
         settings, sums = self.settings, Counter()
         used = [one for one in episodes if self.reference or any(step.trained and step.advantage for step in one.steps)]
         random.Random(f"{settings.seed} {self.iteration} update").shuffle(used)
@@ -179,10 +193,12 @@ class Trainer:
                     loss, found = self.loss(to_batch(micro, self.policy.format.pad, self.device), tokens)
                     loss.backward()
                     sums.update(found)
-                # The first steps of Adam have the size of the rate whatever the gradient is, so they are small.
+                # The learning rate warms up, because the first steps of Adam have its size whatever the gradient is.
                 self.made += 1
+                # It falls over the run, because large steps easily spoil a good policy.
+                done = min(1.0, self.iteration / max(1, settings.iterations - 1))
                 for group in self.optimizer.param_groups:
-                    group["lr"] = settings.rate * min(1.0, self.made / WARM_STEPS)
+                    group["lr"] = settings.rate * min(1.0, self.made / WARM_STEPS) * (1 - (1 - LEAST_RATE) * done)
                 norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
                 self.optimizer.step()
                 steps += 1
@@ -192,7 +208,7 @@ class Trainer:
         return {**means, **compared, "optimizer_steps": steps, "trained_episodes": len(used)}
 
     def compare(self, episodes: list[Episode], most: int = 256) -> dict[str, float]:
-        """Recomputes log-probs with the weights that sampled: they must equal the recorded ones. Also gives the entropy."""
+        """Returns the largest difference of recomputed and recorded log-probs, which should be 0, and the mean entropy."""
         worst, entropy, tokens = 0.0, 0.0, 0
         for micro in micro_batches(episodes if self.iteration == 0 else episodes[:most], self.settings.micro_tokens):
             batch = to_batch(micro, self.policy.format.pad, self.device)
@@ -206,7 +222,7 @@ class Trainer:
         return {"logprob_difference": worst, "entropy": entropy / max(1, tokens)}
 
     def loss(self, batch: dict[str, Tensor], tokens: int) -> tuple[Tensor, dict[str, float]]:
-        """The clipped loss of a micro-batch, as its share of the mean over `tokens` tokens, and what to report."""
+        """Returns the clipped loss of a micro-batch, summed and divided by `tokens`, and numbers to report."""
         settings = self.settings
         mask = batch["mask"][:, 1:] > 0
         old, advantages = batch["log_probs"][:, 1:][mask], batch["advantages"][:, 1:][mask]
@@ -230,7 +246,7 @@ class Trainer:
         return loss, found
 
     def log_probs(self, model: Any, tokens: Tensor, mask: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-        """Log-probs of the sampled tokens, at the temperature of the sampling, and the entropy at each of them."""
+        """Returns the log-probs of the sampled tokens at the sampling temperature, and the entropy at each token."""
         logits = model.logits(model(tokens[:, :-1])[mask]) / self.settings.temperature
         all_log_probs = logits.log_softmax(-1)
         new = all_log_probs.gather(-1, targets[:, None])[:, 0]
@@ -260,7 +276,7 @@ class Trainer:
         }
 
     def save(self, sessions: list[str]) -> None:
-        """Writes the checkpoint, and then the files for people. A cut in between is mended by `load`."""
+        """Writes the checkpoint, then metrics.jsonl and used.jsonl. If the trainer is killed in between, `load` adds the lines."""
         saved = {
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
@@ -275,7 +291,7 @@ class Trainer:
         self._append(saved)
 
     def load(self) -> bool:
-        """Continues from the checkpoint of the folder, if there is one."""
+        """Continues from the checkpoint in the folder. Returns False if there is none."""
         file = self.folder / "checkpoint.pt"
         if not file.exists():
             return False
@@ -289,7 +305,7 @@ class Trainer:
         return True
 
     def _append(self, saved: Row) -> None:
-        """Adds the last iteration to metrics.jsonl and used.jsonl, unless it is there. A torn last line is removed."""
+        """Adds the last iteration to metrics.jsonl and used.jsonl, unless they have it. Removes an incomplete last line."""
         if not self.history:
             return
         last = self.history[-1]
@@ -307,7 +323,7 @@ class Trainer:
 
 
 def micro_batches(episodes: list[Episode], tokens: int) -> list[list[Episode]]:
-    """Groups episodes of similar length, each group with at most this many tokens of its padded tensor."""
+    """Groups episodes of similar length. The padded tensor of a group has at most `tokens` tokens, or one episode."""
     batches: list[list[Episode]] = []
     for episode in sorted(episodes, key=lambda one: -len(one.tokens)):
         if batches and (len(batches[-1]) + 1) * len(batches[-1][0].tokens) <= tokens:
@@ -318,7 +334,7 @@ def micro_batches(episodes: list[Episode], tokens: int) -> list[list[Episode]]:
 
 
 def write_atomically(file: Path, write: Callable[[Any], Any]) -> None:
-    """Writes a file so that after any cut it has its old content or its new content."""
+    """Writes a file so that it has its complete old or new content, even if the process is killed."""
     part = file.with_name(f"{file.name}.part")
     with open(part, "wb") as out:
         write(out)
@@ -328,7 +344,7 @@ def write_atomically(file: Path, write: Callable[[Any], Any]) -> None:
 
 
 def load_checkpoint(file: Path) -> Row:
-    """Reads a checkpoint. It is a file of your own: torch may run code from files of others."""
+    """Reads a checkpoint. Only load your own files: torch can run code that a file contains."""
     try:
         return torch.load(file, map_location="cpu", weights_only=False)
     except TypeError:  # torch before 1.13 does not have the option.

@@ -5,61 +5,112 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import json
-from typing import Any, Callable, Optional
+import keyword
+import re
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, ClassVar, Optional
 
-from .client import Client
+from .client import Client, Row
+from .episode import SEED, Episode, describe, parse_task, read_tasks
 
+TASK = "_holdfast_task"
 TYPES = {"integer": int, "number": float, "string": str, "boolean": bool, "array": list, "object": dict}
+TAKEN = ("reset", "get_reward")
 
 
-def environment(url: str, token: str | None = None) -> type:
-    """Returns a class with one method for each tool of the served environment. TRL makes one object for each rollout."""
-    client = Client(url, token)
+class Environment:
+    """The base class of the classes that `environment` returns. TRL creates and reuses one object per rollout of a batch."""
+
+    _client: ClassVar[Client]
+    _fields: ClassVar[set[str] | None]
+    # The objects that were reset since the last reward was requested: the current batch.
+    _batch: ClassVar[set[Environment]]
+
+    _episode: Episode
+    _reward: Future[float] | None = None
+
+    def reset(self, **row: Any) -> None:
+        """Opens a session with the task of a row, in the background."""
+        if hasattr(self, "_episode"):
+            self._client.background(self._episode.close)
+        task = parse_task(row[TASK]) if TASK in row else self._pick(row)
+        self._episode = Episode(self._client, task, row.get(SEED))
+        self._reward = None
+        self._batch.add(self)
+
+    def get_reward(self) -> float:
+        """Returns the reward. TRL asks one object at a time, so the first object starts verify for the whole batch."""
+        while self._batch:
+            self._batch.pop()._verify()
+        return self._verify().result()
+
+    def _verify(self) -> Future[float]:
+        if self._reward is None:
+            self._reward = self._client.background(self._episode.reward)
+        return self._reward
+
+    def _call(self, tool: str, arguments: Row) -> str:
+        # Discards a reward that was requested before this call, because the call may change the state.
+        self._reward = None
+        return self._episode.call(tool, {name: value for name, value in arguments.items() if value is not None})
+
+    def _pick(self, row: Row) -> Row:
+        known = self._fields
+        return {
+            name: value
+            for name, value in row.items()
+            if value is not None and (name in known if known is not None else name != "prompt" and name != SEED)
+        }
+
+
+def environment(url: str, token: str | None = None, asynchronous: bool = False, workers: int = 64) -> type[Environment]:
+    """Returns a class with one method for each tool of the served environment.
+
+    With `asynchronous`, the methods are coroutines, and TRL runs the calls of one turn of a rollout concurrently.
+    """
+    client = Client(url, token, workers=workers)
     about = client.environment()
-    fields = set(about["task"].get("properties", {}))
-
-    class Environment:
-        def reset(self, **row: Any) -> None:
-            task = {name: value for name, value in row.items() if name in fields and value is not None}
-            seed = row.get("_holdfast_random_seed")
-            self._session = client.open(task, random=None if seed is None else int(seed))
-
-        def get_reward(self) -> float:
-            return float(self._session.verify())
-
+    fields = about["task"].get("properties")
+    members: dict[str, Any] = {"_client": client, "_fields": None if fields is None else set(fields), "_batch": set()}
     for tool in about["tools"]:
-        setattr(Environment, tool["name"], _method(tool))
-    Environment.__name__ = Environment.__qualname__ = about["name"].title().replace("-", "")
-    return Environment
+        members[_checked(tool)] = _method(tool, asynchronous)
+    return type(about["name"].title().replace("-", ""), (Environment,), members)
 
 
-def rows(file: str) -> list[dict[str, Any]]:
-    """Reads a file of tasks as rows of a data set: the prompt as messages, and the fields of the task."""
-    read = []
-    with open(file, encoding="utf-8") as lines:
-        for line in filter(str.strip, lines):
-            row = json.loads(line)
-            params = row.pop("responses_create_params")
-            given = params["input"]
-            messages = [{"role": "user", "content": given}] if isinstance(given, str) else given
-            read.append({"prompt": [{"role": one["role"], "content": one["content"]} for one in messages], **row})
-    return read
+def rows(file: str) -> list[Row]:
+    """Reads a tasks file as rows of a data set: the prompt as messages, and the task as a JSON string."""
+    return [{"prompt": messages, TASK: json.dumps(task)} for messages, task in read_tasks(file)]
 
 
-def _method(tool: dict[str, Any]) -> Callable[..., str]:
+def _checked(tool: Row) -> str:
+    name: str = tool["name"]
+    if name in TAKEN or name.startswith("_"):
+        raise ValueError(f"the tool {name} cannot be a method for TRL: {', '.join(TAKEN)} and names with a leading _ are reserved; rename the tool")
+    for field in tool["input"].get("properties", {}):
+        if not field.isidentifier() or keyword.iskeyword(field):
+            raise ValueError(f"the argument {field!r} of the tool {name} is not a valid name in Python; rename the argument")
+    return name
+
+
+def _method(tool: Row, asynchronous: bool) -> Callable[..., Any]:
     """Makes a method that calls the tool. TRL reads its name, type hints and docstring as the tool's definition."""
 
-    def call(self: Any, **arguments: Any) -> str:
-        answer = self._session.call(tool["name"], {name: value for name, value in arguments.items() if value is not None})
-        output = answer["output"] if answer["ok"] else {"error": answer["error"]["message"]}
-        return output if isinstance(output, str) else json.dumps(output)
+    def call(self: Environment, **arguments: Any) -> str:
+        return self._call(tool["name"], arguments)
 
+    async def call_async(self: Environment, **arguments: Any) -> str:
+        return await asyncio.wrap_future(self._client.background(self._call, tool["name"], arguments))
+
+    method: Any = call_async if asynchronous else call
     properties, required = tool["input"].get("properties", {}), tool["input"].get("required", [])
     parameters = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)]
     notes: dict[str, Any] = {}
-    lines = [tool.get("description") or tool["name"]]
+    lines = [_one_line(tool.get("description") or tool["name"])]
+    # Parameters without a default come first in a signature.
     for name, schema in sorted(properties.items(), key=lambda one: one[0] not in required):
         hint: Any = _hint(schema)
         default = inspect.Parameter.empty if name in required else None
@@ -67,23 +118,34 @@ def _method(tool: dict[str, Any]) -> Callable[..., str]:
         parameters.append(inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=notes[name]))
         lines += [] if len(lines) > 1 else ["", "Args:"]
         lines.append(f"    {name}: {_describe(name, schema)}")
-    call.__name__ = call.__qualname__ = tool["name"]
-    call.__doc__ = "\n".join(lines)
-    call.__annotations__ = {**notes, "return": str}
-    call.__signature__ = inspect.Signature(parameters, return_annotation=str)  # type: ignore[attr-defined]
-    return call
+    method.__name__ = method.__qualname__ = tool["name"]
+    method.__doc__ = "\n".join(lines)
+    method.__annotations__ = {**notes, "return": str}
+    method.__signature__ = inspect.Signature(parameters, return_annotation=str)
+    return method  # type: ignore[no-any-return]
 
 
-def _hint(schema: dict[str, Any]) -> Any:
-    kind = schema.get("type", "string")
+def _hint(schema: Row) -> Any:
+    """Returns a type hint that `transformers` reads back as the schema's type."""
+    kind = schema.get("type")
+    if kind is None:
+        some = [one for one in schema.get("anyOf", []) if one.get("type") != "null"]
+        if len(some) == 1:
+            return Optional[_hint(some[0])]
+        return type(schema["enum"][0]) if schema.get("enum") else str
     if isinstance(kind, list):
         others = [one for one in kind if one != "null"]
         return Optional[_hint({**schema, "type": others[0]})]
     if kind == "array":
-        return list[_hint(schema.get("items", {}))]  # type: ignore[misc]
+        return list[_hint(schema["items"])] if schema.get("items") else list  # type: ignore[misc]
     return TYPES.get(kind, str)
 
 
-def _describe(name: str, schema: dict[str, Any]) -> str:
-    text = schema.get("description") or name
+def _describe(name: str, schema: Row) -> str:
+    text = _one_line(describe(name, schema))
     return f"{text} (choices: {json.dumps(schema['enum'])})" if "enum" in schema else text
+
+
+def _one_line(text: str) -> str:
+    # Joins lines: TRL would read a line such as "name: text" as an argument, and these words as the start of a section.
+    return re.sub(r"\b(Args|Returns|Raises):", r"\1 -", " ".join(text.split()))

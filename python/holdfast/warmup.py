@@ -1,67 +1,83 @@
-"""Teaches a tiny model the format of an environment, but not its task: it imitates random valid play.
+"""Teaches a tiny model the format of an environment, and to copy values: it imitates random valid play.
 
-The play is random and is not filtered by reward, so no answer leaks. Arguments are drawn from the JSON Schema of a tool, or
-copied from what the conversation has shown so far: a number, a quoted text, a value of the same name.
+The play is not filtered by reward. Which tool is called, and when an episode ends, is random. Arguments are drawn from the
+JSON Schema of a tool, or copied from the conversation: mostly in the order of the prompt, or from the last result.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
-import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
+from functools import cache, partial
+from multiprocessing import get_context
 from typing import Any, Callable
 
 from .client import Client
 from .model import Answer, Message, TinyFormat
 
-Turn = tuple[list[Message], Answer, list[Message]]
+# The share of episodes that copy values in the order of the prompt, and the probability of another call after each call.
+IN_ORDER, CALL_AGAIN = 0.8, 0.7
+# Maximum number of tokens in a batch of the imitation.
+TOKENS = 40_000
 
 
 def play_randomly(client: Client, tasks: list[dict[str, Any]], episodes: int, seed: int, longest: int = 8) -> list[list[Any]]:
     """Plays random episodes on the server. Each is a list of messages and answers, in order."""
-    tools = client.environment()["tools"]
+    play = partial(_play, client.url, client.environment()["tools"], tasks, seed, longest)
+    with ProcessPoolExecutor(min(8, os.cpu_count() or 1), mp_context=get_context("fork")) as processes:
+        return list(processes.map(play, range(episodes), chunksize=50))
 
-    def play(number: int) -> list[Any]:
-        luck = random.Random(seed * 1_000_003 + number)
-        row = tasks[number % len(tasks)]
-        fields = {name: value for name, value in row.items() if name != "responses_create_params" and not name.startswith("_")}
-        session = client.open(fields, random=luck.randrange(1 << 30))
-        said: list[Any] = [*prompt_messages(row)]
-        seen = _Seen(luck, _text_of(said))
-        for number_of_call in range(longest):
-            # Short episodes are likelier than long ones.
-            call = seen.call(tools) if number_of_call == 0 or luck.random() < 0.75 else None
-            if call is None:
-                break
-            name, arguments = call
-            said.append(Answer("", [(name, json.dumps(arguments, separators=(",", ":"), ensure_ascii=False))]))
-            reply = session.call(name, arguments)
-            failed = {"error": {name: reply["error"][name] for name in ("code", "message")}} if not reply["ok"] else None
-            output = failed or reply["output"]
-            text = output if isinstance(output, str) else json.dumps(output, separators=(",", ":"), ensure_ascii=False)
-            said.append({"role": "tool", "content": text})
-            seen.add(text)
-        said.append(Answer("Done.", []))
-        session.close()
-        return said
 
-    with ThreadPoolExecutor(8) as threads:
-        return list(threads.map(play, range(episodes)))
+def _play(url: str, tools: list[dict[str, Any]], tasks: list[dict[str, Any]], seed: int, longest: int, number: int) -> list[Any]:
+    rng = random.Random(seed * 1_000_003 + number)
+    row = tasks[number % len(tasks)]
+    fields = {name: value for name, value in row.items() if name != "responses_create_params" and not name.startswith("_")}
+    session = _client(url).open(fields, random=rng.randrange(1 << 30))
+    said: list[Any] = [*prompt_messages(row)]
+    seen = _Seen(rng, _text_of(said))
+    for number_of_call in range(longest):
+        # The number of calls is random too: short episodes are likelier than long ones.
+        call = seen.call(tools) if number_of_call == 0 or rng.random() < CALL_AGAIN else None
+        if call is None:
+            break
+        name, arguments = call
+        said.append(Answer("", [(name, json.dumps(arguments, separators=(",", ":"), ensure_ascii=False))]))
+        reply = session.call(name, arguments)
+        failed = {"error": {name: reply["error"][name] for name in ("code", "message")}} if not reply["ok"] else None
+        output = failed or reply["output"]
+        text = output if isinstance(output, str) else json.dumps(output, separators=(",", ":"), ensure_ascii=False)
+        said.append({"role": "tool", "content": text})
+        seen.add(text)
+    said.append(Answer("Done.", []))
+    session.close()
+    return said
+
+
+@cache
+def _client(url: str) -> Client:
+    return Client(url)
 
 
 class _Seen:
-    """Values that the conversation has shown, by the name of their field, and calls that use them."""
+    """The values that the conversation has shown, by field name. Draws calls that use them."""
 
-    def __init__(self, luck: random.Random, prompt: str) -> None:
-        self.luck = luck
+    def __init__(self, rng: random.Random, prompt: str) -> None:
+        self.rng = rng
+        # Most episodes copy the prompt's values in order, again and again, and ids from the last result that has ids.
+        self.orderly = rng.random() < IN_ORDER
+        self.taken: dict[tuple[str, str], int] = {}
         self.made: list[Any] = []
         self.values: dict[str, list[Any]] = {}
+        self.latest: dict[str, list[Any]] = {}
         self.numbers = [int(number) for number in re.findall(r"(?<![\w.])-?\d+(?![\w.])", prompt)]
         self.texts = re.findall(r'"([^"]+)"', prompt) or re.findall(r"[\w.@-]*\d[\w.@-]*|[\w.+-]+@[\w.-]+", prompt)
 
     def add(self, text: str) -> None:
+        found: dict[str, list[Any]] = {}
+
         def walk(name: str, value: Any) -> None:
             if isinstance(value, dict):
                 for key, one in value.items():
@@ -70,23 +86,27 @@ class _Seen:
                 for one in value:
                     walk(name, one)
             elif isinstance(value, (str, int)) and not isinstance(value, bool):
-                self.values.setdefault(name, []).append(value)
+                found.setdefault(name, []).append(value)
 
         try:
             walk("", json.loads(text))
         except ValueError:
             pass
+        for name, values in found.items():
+            self.values[name] = self.values.get(name, []) + values
+        self.latest.update(found)
 
     def call(self, tools: list[dict[str, Any]]) -> tuple[str, dict[str, Any]] | None:
-        """Draws a tool whose arguments can be filled, and its arguments. A call that was made before is drawn again."""
+        """Draws a tool whose arguments can be filled, and its arguments. Tries up to four times to avoid an earlier call."""
         drawn = None
         for _ in range(4):
-            for tool in self.luck.sample(tools, len(tools)):
+            for tool in self.rng.sample(tools, len(tools)):
+                self.tool = tool["name"]
                 given = self._value("", tool["input"])
                 if given is not None:
                     drawn = tool["name"], given
                     break
-            if drawn not in self.made:
+            if drawn not in self.made or self.orderly and drawn and drawn[1]:
                 break
         self.made.append(drawn)
         return drawn
@@ -95,13 +115,13 @@ class _Seen:
         if "const" in schema:
             return schema["const"]
         if "enum" in schema:
-            return self.luck.choice(schema["enum"])
+            return self.rng.choice(schema["enum"])
         for several in ("anyOf", "oneOf"):
             if several in schema:
-                return self._value(name, self.luck.choice(schema[several]))
+                return self._value(name, self.rng.choice(schema[several]))
         kind = schema.get("type")
         if isinstance(kind, list):
-            kind = self.luck.choice(kind)
+            kind = self.rng.choice(kind)
         if kind == "object" or "properties" in schema:
             made = {}
             for key, one in schema.get("properties", {}).items():
@@ -111,21 +131,38 @@ class _Seen:
                 made[key] = value
             return made
         if kind == "array":
-            return [self._value(name, schema.get("items", {})) for _ in range(self.luck.randint(1, 2))]
+            return [self._value(name, schema.get("items", {})) for _ in range(self.rng.randint(1, 2))]
         if kind == "boolean":
-            return self.luck.random() < 0.5
+            return self.rng.random() < 0.5
         if kind in ("integer", "number"):
             known = self.values.get(name, []) + self.numbers
+            if self.orderly and self.numbers:
+                return self._next(name, self.numbers)
             low, high = max(-9, schema.get("minimum", -9)), min(20, schema.get("maximum", 20))
-            drawn = self.luck.choice(known) if known and self.luck.random() < 0.9 else self.luck.randint(int(low), int(max(low, high)))
+            drawn = self.rng.choice(known) if known and self.rng.random() < 0.9 else self.rng.randint(int(low), int(max(low, high)))
             return drawn if isinstance(drawn, int) else None
         if kind == "null":
             return None
         known = [value for value in self.values.get(name, []) if isinstance(value, str)]
+        if self.orderly and known:
+            return self.rng.choice([value for value in self.latest[name] if isinstance(value, str)] or known)
+        if self.orderly and not _is_id(name):
+            return self._next(name, self.texts)
         if known:
-            return self.luck.choice(known)
+            return self.rng.choice(known)
         # An id can only come from a result; other texts may come from the prompt.
-        return None if name.endswith("_id") or name == "id" or not self.texts else self.luck.choice(self.texts)
+        return None if _is_id(name) or not self.texts else self.rng.choice(self.texts)
+
+
+    def _next(self, name: str, known: list[Any]) -> Any:
+        """Returns the next value for an argument of the current tool, in order. After the last value, starts again."""
+        at = self.taken.get((self.tool, name), 0)
+        self.taken[self.tool, name] = at + 1
+        return known[at % len(known)] if known else None
+
+
+def _is_id(name: str) -> bool:
+    return name == "id" or name.endswith("_id")
 
 
 def _may_be_null(schema: dict[str, Any]) -> bool:
@@ -146,7 +183,7 @@ def _text_of(messages: list[Any]) -> str:
 
 
 def texts_of(episodes: list[list[Any]]) -> list[str]:
-    """Returns all texts of the play, for a vocabulary."""
+    """Returns all texts of the random episodes, for a vocabulary."""
     texts = []
     for one in (one for said in episodes for one in said):
         texts += [one.content] + [name + arguments for name, arguments in one.calls] if isinstance(one, Answer) else [str(one["content"])]
@@ -157,7 +194,7 @@ def imitate(
     model: Any, format: TinyFormat, episodes: list[list[Any]], steps: int, rate: float, batch: int, seed: int,
     device: Any, report: Callable[[int, float], None] = lambda step, loss: None,
 ) -> float:
-    """Trains the model on the answers of the play, with cross entropy. Returns the last loss."""
+    """Trains the model on the answers of the random episodes, with cross entropy. Returns the last loss."""
     import torch
 
     rows = []
@@ -174,18 +211,25 @@ def imitate(
             mask += [0] * len(before) + [1] * len(answer)
             waiting = []
         rows.append((tokens[: model.context], mask[: model.context]))
-    rows.sort(key=lambda row: len(row[0]))
-    # Batches of similar length, in random order.
-    batches = [rows[at : at + batch] for at in range(0, len(rows), batch)]
-    luck = random.Random(seed)
+    longest = max(len(tokens) for tokens, _ in rows)
+    padded = lambda lists, fill, dtype: torch.tensor([one + [fill] * (longest - len(one)) for one in lists], dtype=dtype).to(device)
+    all_tokens, all_masks = padded([tokens for tokens, _ in rows], format.pad, torch.int), padded([mask for _, mask in rows], 0, torch.bool)
+    rng, parts = random.Random(seed), []
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate, betas=(0.9, 0.95), weight_decay=0.01)
-    loss_now, begun = 0.0, time.perf_counter()
+    loss_now = 0.0
     model.train()
     for step in range(steps):
-        chosen = luck.choice(batches)
-        width = max(len(tokens) for tokens, _ in chosen)
-        tokens = torch.tensor([t + [format.pad] * (width - len(t)) for t, _ in chosen]).to(device)
-        mask = torch.tensor([m + [0] * (width - len(m)) for _, m in chosen]).to(device)[:, 1:].reshape(-1).bool()
+        if not parts:
+            # Batches texts of similar length, so that little is padding.
+            drawn = sorted(rng.sample(range(len(rows)), min(len(rows), 8 * batch)), key=lambda at: len(rows[at][0]))
+            while drawn:
+                size = min(batch, max(1, TOKENS // len(rows[drawn[-1]][0])))
+                parts.append(drawn[-size:])
+                del drawn[-size:]
+            rng.shuffle(parts)
+        chosen = parts.pop()
+        width = max(len(rows[at][0]) for at in chosen)
+        tokens, mask = all_tokens[chosen, :width].long(), all_masks[chosen, 1:width].reshape(-1)
         for group in optimizer.param_groups:
             group["lr"] = rate * min(1.0, (step + 1) / 20) * max(0.1, 1 - step / steps)
         hidden = model(tokens[:, :-1])

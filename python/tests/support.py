@@ -8,11 +8,15 @@ import shutil
 import tempfile
 import unittest
 from pathlib import Path
+from typing import Any
 
+from holdfast.client import Client
 from holdfast.serve import Server, find_holdfast
 
 ROOT = Path(__file__).resolve().parents[2]
 COUNTER = ROOT / "examples" / "counter"
+MEETING = ROOT / "python" / "tests" / "meeting"
+TASK = {"initial_count": 3, "expected_count": 5}
 
 needs_torch = unittest.skipUnless(importlib.util.find_spec("torch"), "torch is not installed")
 
@@ -28,14 +32,21 @@ def needs_server(case: type) -> type:
 
 
 class ServedCase(unittest.TestCase):
-    """A class of tests with a server of the counter example, on a store in a folder of its own."""
+    """A class of tests with a server of an example, on a store in a folder of its own."""
 
+    example: Path = COUNTER
     store: str | None = None
+    flags: list[str] = []
 
     @classmethod
     def setUpClass(cls) -> None:
         cls.folder = Path(tempfile.mkdtemp(prefix="holdfast-python-"))
-        cls.server = Server(str(COUNTER), cls.folder, store=cls.store)
+        cls.server = Server(str(cls.example), cls.folder, store=cls.store, flags=cls.flags)
+
+    def connect(self, url: str | None = None, **options: Any) -> Client:
+        client = Client(url or self.server.url, **options)
+        self.addCleanup(client.close)
+        return client
 
     @classmethod
     def tearDownClass(cls) -> None:

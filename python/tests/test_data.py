@@ -69,6 +69,16 @@ class Credit(unittest.TestCase):
         rloo(group)
         self.assertEqual([one[0] for one in advantages(group)], [1, -0.5, -0.5])
 
+    def test_a_discount_prefers_the_shorter_of_two_solved_episodes(self) -> None:
+        short = row(repeat=0, reward=1.0, answers=(("a", [1, 2], [3, 4]),))
+        collected = Collected(episodes(short, row(repeat=1, reward=1.0)))
+        collected.credit(grpo)
+        self.assertEqual(advantages(collected.episodes), [[0], [0, 0]])
+        collected.credit(grpo, discount=0.9)
+        shorter, longer = advantages(collected.episodes)
+        self.assertAlmostEqual(shorter[0], 0.5)
+        self.assertAlmostEqual(longer[0], -0.5)
+
     def test_groups_are_tasks(self) -> None:
         collected = Collected()
         collected.add([row(task=0, reward=1), row(task=1, reward=0), row(task=0, repeat=1, reward=0)])

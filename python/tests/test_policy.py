@@ -48,6 +48,13 @@ def log_probs(model, sample):
 
 @needs_torch
 class Format(unittest.TestCase):
+    def test_a_number_is_one_token_wherever_it_stands(self) -> None:
+        format = TinyFormat.from_texts(["Add -4, then 12", 'add{"count":-4}', '{"id":"b-417-1","day":"2026-03-02"}'] * 2)
+        for text in ("-4", "12", "-417", "2026"):
+            self.assertEqual(len(format.encode(text)), 1, text)
+        self.assertIn(format.encode("-4")[0], format.encode('{"count":-4}'))
+        self.assertEqual(len(format.encode("12345")), 5)
+
     def test_any_text_survives(self) -> None:
         format = TinyFormat.from_texts(TEXTS)
         for text in (*TEXTS, "naïve 漢字 <end> <call>", '{"a":"b"}', " x  y\n"):

@@ -1,106 +1,136 @@
-"""The code of the recipes, against a real server and stand-ins for the trainers' own classes."""
+"""The code of docs/python.md and of the recipes, against a real server and imitations of the trainers' classes."""
 
 from __future__ import annotations
 
 import asyncio
-import inspect
 import json
-import os
 import re
+import subprocess
 import sys
 import types
 import unittest
-from typing import Any, get_type_hints
+from typing import Any
 
-from holdfast.trl import environment, rows
-from .support import COUNTER, ROOT, ServedCase, needs_server
+from .harness import GrpoTrainer, VerlToolLoop, find, packages, skyrl_play, verl_packages, verl_tools
+from .snippets import blocks, run_page
+from .support import COUNTER, ROOT, ServedCase, counter_tasks, needs_server
 
-TASK = {"initial_count": 3, "expected_count": 5}
+TASKS = counter_tasks()
 
 
-def run_recipe(page: str, **modules: dict[str, Any]) -> dict[str, Any]:
-    """Runs the first Python block of a page. Each module is given as its names, with _ for the dots of its name."""
-    text = (ROOT / "docs" / "recipes" / f"{page}.md").read_text()
-    code = re.search(r"```python\n(.*?)```", text, re.DOTALL).group(1)
-    before = dict(sys.modules)
-    try:
-        for name, content in modules.items():
-            parts = name.split("__")
-            for at in range(1, len(parts) + 1):
-                sys.modules[".".join(parts[:at])] = types.ModuleType(".".join(parts[:at]))
-        for name, content in modules.items():
-            vars(sys.modules[name.replace("__", ".")]).update(content)
-        names: dict[str, Any] = {}
-        exec(compile(code, f"{page}.md", "exec"), names)
-        return names
-    finally:
-        for name in set(sys.modules) - set(before):
-            del sys.modules[name]
+def difference(task: dict[str, Any]) -> int:
+    return task["expected_count"] - task["initial_count"]
+
+
+class Dataset(list):
+    """A list that is written as a file of JSON lines."""
+
+    @classmethod
+    def from_list(cls, rows: list[dict[str, Any]]) -> Dataset:
+        return cls(json.loads(json.dumps(rows)))
+
+    def to_parquet(self, file: str) -> None:
+        Dataset.written = {file: list(self)}
+
+
+class Trainer:
+    """A GRPOTrainer whose model solves every task."""
+
+    def __init__(self, model: Any, args: Any, train_dataset: Dataset, environment_factory: Any, **_: Any) -> None:
+        self.data, self.trainer = train_dataset, GrpoTrainer(environment_factory)
+
+    def train(self) -> None:
+        solve = lambda at, turn: [("increment_counter", {"count": difference(TASKS[at])})] if turn == 0 else []
+        _, self.rewards = self.trainer.train(self.data, solve)
+        self.trainer.close()
+
+
+TRL = {"datasets": {"Dataset": Dataset}, "trl": {"GRPOConfig": dict, "GRPOTrainer": Trainer, "SFTConfig": dict}}
 
 
 @needs_server
 class Recipes(ServedCase):
     store = "memory:"
 
-    def test_trl_gets_a_class_with_documented_tools(self) -> None:
-        made = environment(self.server.url)()
-        made.reset(prompt=[], other=None, **TASK)
-        tools = {name: method for name, method in inspect.getmembers(made, inspect.ismethod) if not name.startswith("_")}
-        self.assertEqual(set(tools), {"reset", "get_reward", "increment_counter", "get_counter_value"})
-        add = tools["increment_counter"]
-        self.assertEqual(get_type_hints(add), {"count": int, "return": str})
-        self.assertEqual(list(inspect.signature(add).parameters), ["count"])
-        self.assertIn("Args:\n    count: How much to add.", add.__doc__)
-        self.assertEqual(json.loads(add(count=2)), {"success": True})
-        self.assertEqual(json.loads(tools["get_counter_value"]()), {"count": 5})
-        self.assertEqual(made.get_reward(), 1.0)
-        self.assertIn("error", json.loads(add(count="two")))
-        made.reset(**TASK)
-        self.assertEqual(made.get_reward(), 0.0)
+    def run_page(self, page: str, modules: dict[str, dict[str, Any]], only: slice = slice(None)) -> dict[str, Any]:
+        with packages(modules):
+            return run_page(page, self.server.url, COUNTER, only)
 
-    def test_trl_gets_rows_with_prompts(self) -> None:
-        read = rows(str(COUNTER / "tasks.jsonl"))
-        self.assertEqual(read[0]["prompt"][0]["role"], "user")
-        self.assertEqual(set(read[0]), {"prompt", "initial_count", "expected_count"})
+    def test_the_page_of_the_client_prints_its_comments(self) -> None:
+        names = self.run_page("python.md", {})
+        self.assertEqual(len(names["answers"]), 64)
+        names["client"].close()
 
-    def test_verl_plays_an_episode_in_one_session(self) -> None:
-        class BaseTool:
-            def __init__(self, name: str) -> None:
-                self.name = name
+    def test_trl_solves_the_tasks(self) -> None:
+        trainer = self.run_page("recipes/trl.md", TRL)["trainer"]
+        self.assertEqual(trainer.rewards, [1.0] * len(TASKS))
+        trainer.trainer.factory._client.close()
 
-        class ToolAgentLoop:
-            async def run(self, sampling_params, **kwargs):
-                data = types.SimpleNamespace(tools_kwargs=kwargs["tools_kwargs"])
-                reply, reward, metrics = await tool.execute("x", {"count": 2}, agent_data=data)
-                return types.SimpleNamespace(text=reply.text, reward_score=None)
+    def test_unsloth_solves_the_tasks(self) -> None:
+        class FastLanguageModel:
+            from_pretrained = staticmethod(lambda *_, **__: ("model", "tokenizer"))
+            get_peft_model = staticmethod(lambda model, **_: model)
 
-        os.environ["HOLDFAST_URL"] = self.server.url
-        names = run_recipe(
-            "verl",
-            verl__experimental__agent_loop__agent_loop={"register": lambda name: lambda loop: loop},
-            verl__experimental__agent_loop__tool_agent_loop={"ToolAgentLoop": ToolAgentLoop},
-            verl__tools__base_tool={"BaseTool": BaseTool},
-            verl__tools__schemas={"ToolResponse": lambda text: types.SimpleNamespace(text=text)},
+        modules = {**TRL, "unsloth": {"FastLanguageModel": FastLanguageModel}}
+        trainer = self.run_page("recipes/unsloth.md", modules, slice(1, 2))["trainer"]
+        self.assertEqual(trainer.rewards, [1.0] * len(TASKS))
+        trainer.trainer.factory._client.close()
+
+    def test_verl_solves_the_tasks(self) -> None:
+        self.run_page("recipes/verl.md", {"datasets": {"Dataset": Dataset}})
+        rows = Dataset.written["train.parquet"]
+        # The commands of the page make the tools, and its file of loops makes the loop.
+        command = next(one for one in blocks("recipes/verl.md", "sh") if "holdfast.verl" in one)
+        command = re.sub("^python3", sys.executable, command.partition(" > ")[0]).replace("http://127.0.0.1:8080", self.server.url)
+        made = subprocess.run(command.split(), cwd=ROOT / "python", capture_output=True, text=True, check=True)
+        (loops,) = blocks("recipes/verl.md", "yaml")
+        loop = dict(line.lstrip("- ").split(": ", 1) for line in loops.strip().split("\n"))
+        self.assertEqual((loop["name"], loop["url"]), (rows[0]["agent_name"], "http://127.0.0.1:8080"))
+        solve = lambda sample, turn: [("increment_counter", {"count": difference(TASKS[sample["extra_info"]["index"]])})] if turn == 0 else []
+        registry: dict[str, str] = {}
+        with packages(verl_packages(registry)):
+            tools = verl_tools(json.loads(made.stdout))
+            loop_class = find(loop["_target_"])
+
+            async def train() -> list[Any]:
+                make = lambda: loop_class(model=solve, tools=tools, url=self.server.url, name=loop["name"])
+                return await asyncio.gather(*(make().run({}, **row) for row in rows))
+
+            outputs = asyncio.run(train())
+        self.assertTrue(issubclass(loop_class, VerlToolLoop))
+        self.assertEqual(registry, {"holdfast": "holdfast.verl.HoldfastLoop"})
+        self.assertEqual([output.reward_score for output in outputs], [1.0] * len(TASKS))
+
+    def test_skyrl_solves_the_tasks(self) -> None:
+        played: list[dict[str, Any]] = []
+        registry: dict[str, Any] = {}
+
+        def solve(row: dict[str, Any], turn: int) -> str:
+            call = {"name": "increment_counter", "arguments": {"count": difference(json.loads(row["task"]))}}
+            return f"<tool_call>{json.dumps(call)}</tool_call>" if turn == 0 else "Done."
+
+        class BasePPOExp:
+            def __init__(self, config: Any) -> None:
+                self.rows = Dataset.written["train.parquet"]
+
+            def run(self) -> None:
+                spec = registry[self.rows[0]["env_class"]]
+                played.extend(skyrl_play(spec["entry_point"], spec["kwargs"], self.rows, solve))
+
+        remote = lambda **_: lambda function: types.SimpleNamespace(remote=function)
+        nothing = lambda *_: None
+        self.run_page(
+            "recipes/skyrl.md",
+            {
+                "datasets": {"Dataset": Dataset},
+                "ray": {"remote": remote, "get": nothing},
+                "skyrl.train.config": {"SkyRLTrainConfig": types.SimpleNamespace(from_cli_overrides=list)},
+                "skyrl.train.entrypoints.main_base": {"BasePPOExp": BasePPOExp, "validate_cfg": nothing},
+                "skyrl.train.utils": {"initialize_ray": nothing},
+                "skyrl_gym.envs": {"register": lambda id, **spec: registry.update({id: spec})},
+            },
         )
-        tool = names["HoldfastTool"]("increment_counter")
-        output = asyncio.run(names["HoldfastLoop"]().run({}, extra_info={"task": TASK}))
-        self.assertEqual((json.loads(output.text), output.reward_score), ({"success": True}, 1.0))
-
-    def test_skyrl_reads_calls_and_scores_the_last_state(self) -> None:
-        class BaseTextEnv:
-            def __init__(self) -> None:
-                self.turns = 0
-
-        names = run_recipe("skyrl", skyrl_gym__envs__base_text_env={"BaseTextEnv": BaseTextEnv, "BaseTextEnvStepOutput": dict})
-        played = names["HoldfastEnv"]({"url": self.server.url}, {"task": TASK})
-        played.init([])
-        wrong = played.step("<tool_call>{</tool_call>")
-        self.assertIn("invalid call", wrong["observations"][0]["content"])
-        step = played.step('<tool_call>{"name": "increment_counter", "arguments": {"count": 2}}</tool_call>')
-        self.assertEqual((step["done"], json.loads(step["observations"][0]["content"])), (False, {"success": True}))
-        end = played.step("Done.")
-        self.assertEqual((end["done"], end["reward"]), (True, 1.0))
-        played.close()
+        self.assertEqual([one["reward"] for one in played], [1.0] * len(TASKS))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,93 @@
+"""An episode as the adapters for trainers play it: a call returns text for the model, and a failure is never a reward."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from .client import Client, Json, Row, Session
+
+SEED = "_holdfast_random_seed"
+
+
+class Episode:
+    """A session that opens in the background, so that the episodes of a batch open concurrently.
+
+    The client's threads start their work in order, so a call never waits for a session that is opened later.
+    """
+
+    def __init__(self, client: Client, task: Json, random: Any = None) -> None:
+        self.client = client
+        self.calls = self.failed_calls = 0
+        self._opening = client.background(client.open, task, random=None if random is None else int(random))
+        self._failure: Exception | None = None
+
+    @property
+    def session(self) -> Session:
+        """The session. Waits until it is open."""
+        return self._opening.result()
+
+    def call(self, tool: str, arguments: Row) -> str:
+        """Calls a tool, and returns its output or its error as text for the model."""
+        self.calls += 1
+        try:
+            answer = self.session.call(tool, arguments)
+        except Exception as error:
+            # Trainers turn an exception into text for the model and continue. So `reward` must raise it again.
+            self._failure = self._failure or error
+            raise
+        self.failed_calls += not answer["ok"]
+        output = answer["output"] if answer["ok"] else {"error": answer["error"]["message"]}
+        return output if isinstance(output, str) else json.dumps(output, ensure_ascii=False)
+
+    def reward(self) -> float:
+        """Returns the reward. If a call failed before, raises that failure, because the episode has no valid reward."""
+        if self._failure is not None:
+            raise self._failure
+        return float(self.session.verify())
+
+    def close(self) -> None:
+        """Ends the session. A failure is ignored: the episode is over, and the server's idle limit ends the session."""
+        try:
+            self.session.close()
+        except Exception:
+            pass
+
+
+def connect(url: str | None, token: str | None) -> Client:
+    """Returns this process's client for a server. Default: the server of HOLDFAST_URL, with HOLDFAST_TOKEN."""
+    url = url or os.environ.get("HOLDFAST_URL")
+    if not url:
+        raise ValueError("there is no server to connect to; pass `url`, or set the environment variable HOLDFAST_URL")
+    return _shared(url, token or os.environ.get("HOLDFAST_TOKEN"))
+
+
+@functools.cache
+def _shared(url: str, token: str | None) -> Client:
+    # Trainers create an object for each episode, and all of them share the connections.
+    return Client(url, token)
+
+
+def read_tasks(file: str) -> Iterator[tuple[list[Row], Row]]:
+    """Yields the prompt, as messages, and the task of each row of a file such as tasks.jsonl."""
+    with open(file, encoding="utf-8") as lines:
+        for line in filter(str.strip, lines):
+            row = json.loads(line)
+            given = row.pop("responses_create_params")["input"]
+            messages = [{"role": "user", "content": given}] if isinstance(given, str) else given
+            yield [{"role": one["role"], "content": one["content"]} for one in messages], row
+
+
+def parse_task(task: Json) -> Json:
+    """Returns a task. Data sets store tasks as JSON strings, because their columns fill missing nested fields with None."""
+    return json.loads(task) if isinstance(task, str) else task
+
+
+def describe(name: str, schema: Row) -> str:
+    """Describes an argument in words. Trainers drop the fields of an object, so they are added as a JSON Schema."""
+    text: str = schema.get("description") or name
+    inner = schema.get("items", schema)
+    return f"{text} JSON Schema: {json.dumps(inner)}" if isinstance(inner, dict) and inner.get("properties") else text
