@@ -25,6 +25,10 @@ const benches = {
     question: "How many calls per CPU-second over MCP, beside the gym protocol and a server of the official SDK?",
     load: () => import("./mcp.mjs"),
   },
+  wires: {
+    question: "How many calls per CPU-second does the server take over each wire?",
+    load: () => import("./wires.mjs"),
+  },
   sessions: {
     question: "Does a request take longer when the server has 100,000 open sessions instead of 100?",
     load: () => import("./sessions.mjs"),
