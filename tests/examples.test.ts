@@ -100,7 +100,7 @@ describe("the published cases refuse", () => {
   const varies = (call: string, instead: string): unknown =>
     expect.stringMatching(
       new RegExp(
-        `examples\\.test\\.ts:\\d+ calls ${call}\\(\\), so the code is not deterministic; use ${instead}\\(\\) of`,
+        `examples\\.test\\.ts:\\d+ calls ${call}\\(\\), so the code is not deterministic; use ${instead}\\(\\) from`,
       ),
     );
 
@@ -108,8 +108,8 @@ describe("the published cases refuse", () => {
     const { random, now } = { random: Math.random, now: Date.now };
     expect(await messagesOf(defineEnvironment({ ...good, seed: () => ({ count: Math.random() }) }))).toEqual({
       "the same task and random seed give the same state": varies("Math.random", "random"),
-      "SEED: seeding again replaces the state outright": varies("Math.random", "random"),
-      "REPLAY: a recorded session gives the same outputs and states again": varies("Math.random", "random"),
+      "SEED: seeding again replaces the whole state": varies("Math.random", "random"),
+      "REPLAY: a replayed session has the same outputs and states": varies("Math.random", "random"),
     });
     expect([Math.random, Date.now]).toEqual([random, now]);
   });
@@ -128,7 +128,7 @@ describe("the published cases refuse", () => {
       },
     });
     expect(await messagesOf(defineEnvironment({ ...good, tools: { roll } }))).toEqual({
-      "REPLAY: a recorded session gives the same outputs and states again": varies(call, instead),
+      "REPLAY: a replayed session has the same outputs and states": varies(call, instead),
     });
   });
 
@@ -136,20 +136,22 @@ describe("the published cases refuse", () => {
     const leak = tool({ description: "Leak.", input, run: () => ++total });
     expect(await failuresOf(defineEnvironment({ ...good, tools: { leak } }))).toEqual([
       "ISOLATION: two sessions share nothing",
-      "REPLAY: a recorded session gives the same outputs and states again",
+      "REPLAY: a replayed session has the same outputs and states",
     ]);
   });
 
   test("a verify that writes, or returns no number", async () => {
     const writes = defineEnvironment({ ...good, verify: ({ state }) => ((state as { count: number }).count = 1) });
-    const name = "PURE-VERIFY: verify changes nothing and gives the same twice";
+    const name = "PURE-VERIFY: verify changes nothing and returns the same result twice";
     expect(await failuresOf(writes)).toContain(name);
     expect(await failuresOf(defineEnvironment({ ...good, verify: () => Number.NaN }))).toContain(name);
   });
 
   test("a task that cannot be seeded", async () => {
     const environment = defineEnvironment({ ...good, task: z.object({ start: z.number() }) });
-    expect(await failuresOf(environment, [{ start: 1 }, { start: "one" }])).toEqual(["every task can be seeded"]);
+    expect(await failuresOf(environment, [{ start: 1 }, { start: "one" }])).toEqual([
+      "every task can be used as a seed",
+    ]);
   });
 
   test("a solution that does not win, and a task that is won by doing nothing", async () => {

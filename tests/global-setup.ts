@@ -52,6 +52,8 @@ export default async function setup(project: TestProject): Promise<() => Promise
     return value;
   };
   const server = createServer((request, response) => {
+    // A connection that was idle for some seconds may close just when a test uses it again.
+    response.setHeader("connection", "close");
     make(request.url?.slice(1) as Shared).then(
       (value) => response.end(value),
       (error: unknown) => response.writeHead(500).end(String(error)),

@@ -2,6 +2,7 @@
 import { createSessions, defineAgent, HoldfastError, memoryStore, run, scriptedModel, type Callbacks } from "holdfast";
 import { expect, test } from "vitest";
 import type { Store } from "../../src/core/store.ts";
+import { codeOf, finish, gate, logOf, onEveryStore } from "./engine.ts";
 
 const never = (): Promise<undefined> => new Promise(() => undefined);
 const hooks: (keyof Callbacks)[] = ["beforeAgent", "beforeModel", "afterModel", "afterAgent"];
@@ -48,4 +49,38 @@ test("ATOMIC: a session is opened with all its shared state, or not at all", asy
     code: "session_exists",
   });
   expect((await sessions.state("s"))["user:y"]).toBe(2);
+});
+
+/** An agent whose model waits until it is told to answer, or until its run is cancelled. */
+function waiting() {
+  const [asked, told] = [gate(), gate()];
+  const model = scriptedModel(async () => {
+    asked.open();
+    await told.opened;
+    return "hello";
+  });
+  return { agent: defineAgent({ name: "agent", model }), asked: asked.opened, answer: told.open };
+}
+
+onEveryStore("a running turn is cancelled by its session, here or from another process", async (place) => {
+  for (const isElsewhere of [false, true]) {
+    const sessions = place.engine("cancel", { lease: 300 });
+    const other = isElsewhere ? place.engine("cancel", { lease: 300 }) : sessions;
+    const { session } = await sessions.open();
+    expect(await other.cancel(session)).toBe(false);
+    const { agent, asked, answer } = waiting();
+    const running = codeOf(finish(agent, { sessions, session, message: "hi", call: "m1" }));
+    await asked;
+    expect(await other.cancel(session, { invocation: "another turn" })).toBe(false);
+    const { turn } = await sessions.info(session);
+    expect(await other.cancel(session, { invocation: turn?.invocation })).toBe(true);
+    // A process notices that another one cancelled its turn when it renews its lease.
+    expect(await running).toBe(isElsewhere ? "turn_lost" : "run_cancelled");
+    answer();
+    expect((await logOf(sessions, session)).at(-1)).toMatchObject({ type: "turn.released", reason: "cancelled" });
+    expect(await other.cancel(session)).toBe(false);
+    // The turn was not undone: a repeat of its message continues it.
+    const again = await finish(agent, { sessions: other, session, message: "hi", call: "m1" });
+    expect(again).toMatchObject({ outcome: "answered", invocation: turn?.invocation });
+  }
 });

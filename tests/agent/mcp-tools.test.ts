@@ -20,6 +20,7 @@ import {
 import { serve } from "holdfast/serve";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { z } from "zod";
+import { createProcessServer } from "../../src/agent/mcp/process.ts";
 import { finish } from "./engine.ts";
 
 const tally = defineEnvironment({
@@ -257,7 +258,7 @@ test("a child process is a server, and is started again after it exits", async (
     3,
     { error: { code: "tool_failed", message: "not today" } },
     { error: { code: "outcome_unknown", message: expect.stringContaining("did not answer within 2000 ms") } },
-    { error: { code: "outcome_unknown", message: expect.stringContaining("exited with 1") } },
+    { error: { code: "outcome_unknown", message: expect.stringContaining("exited (code 1)") } },
     4,
   ]);
   expect(await readFile(calls, "utf8")).toBe("add\nadd\nadd\n");
@@ -286,4 +287,15 @@ test("wrong options and unreachable servers are named", async () => {
     code: "server_failed",
   });
   await expect(mcpTools({ command: "no-such-program" }).list(context)).rejects.toThrow("cannot be started");
+});
+
+test("a request that was cancelled before it is sent rejects with the reason, and leaves no timer behind", async () => {
+  const server = createProcessServer({ command: process.execPath, args: ["-e", "process.stdin.resume()"] });
+  const reason = new Error("no longer wanted");
+  const call = { timeout: 600_000, signal: AbortSignal.abort(reason), isRepeatable: true };
+  const timers = (): number => process.getActiveResourcesInfo().filter((name) => name === "Timeout").length;
+  const before = timers();
+  await expect(server.greet(call)).rejects.toBe(reason);
+  expect(timers()).toBe(before);
+  await server.close();
 });

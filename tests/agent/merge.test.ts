@@ -36,7 +36,7 @@ interface Row {
 const rows: Row[] = [
   {
     both: "different keys of an object, at any depth",
-    kept: "both",
+    kept: "both changes",
     told: "",
     value: { x: { a: 1 }, gone: 1 },
     first: ({ state }, key) => (state[key].x.b = 2),
@@ -44,8 +44,8 @@ const rows: Row[] = [
     after: { x: { a: 2, b: 2 } },
   },
   {
-    both: "elements added to the end of a list",
-    kept: "both",
+    both: "a list, by adding elements to its end",
+    kept: "both changes",
     told: "",
     value: { list: [1] },
     first: ({ state }, key) => state[key].list.push("first"),
@@ -53,8 +53,8 @@ const rows: Row[] = [
     after: { list: [1, "first", "second"] },
   },
   {
-    both: "a key by `update(key, …)`",
-    kept: "both: the function runs again on the newest value",
+    both: "a key, with `update(key, …)`",
+    kept: "both changes: the function runs again on the newest value",
     told: "",
     value: 1,
     first: ({ update }, key) => update(key, (n) => n + 10),
@@ -62,7 +62,7 @@ const rows: Row[] = [
     after: 22,
   },
   {
-    both: "the same key, assigned or removed whole",
+    both: "the same key, by assigning or removing it",
     kept: "the last commit",
     told: "`overwrote` in its event",
     value: { n: 1 },
@@ -72,7 +72,7 @@ const rows: Row[] = [
     overwrote: "/n",
   },
   {
-    both: "a list in any other way: an element changed, removed or put in",
+    both: "a list in any other way: an element changed, removed or inserted",
     kept: "the first commit",
     told: "`state_conflict`",
     value: [{ id: "x" }, { id: "y" }, { id: "z" }],
@@ -82,7 +82,7 @@ const rows: Row[] = [
     refused: "",
   },
   {
-    both: "a part of a value that the other removed or replaced",
+    both: "part of a value that the other writer removed or replaced",
     kept: "the first commit",
     told: "`state_conflict`",
     value: { x: { a: 1 } },
@@ -168,7 +168,7 @@ for (const { both, value, first, second, after, overwrote, refused } of rows) {
 }
 
 test("the table in docs/agents.md is that of the tests", () => {
-  expect(tableIn(fileAt("docs/agents.md").text, "both change", "kept")).toEqual(
+  expect(tableIn(fileAt("docs/agents.md").text, "both writers change", "result")).toEqual(
     rows.map(({ both, kept, told }) => [both, kept, told]),
   );
 });

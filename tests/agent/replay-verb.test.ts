@@ -29,7 +29,9 @@ onEveryStore("REPLAY: a conversation comes out the same, and code that changed i
   expect(await other.replay(session, { agent: counter() })).toEqual({ same: true, events: version });
   const changed = await other.replay(session, { agent: counter(10) });
   expect(changed).toMatchObject({ same: false, version: 4, what: "event", recorded: "2", replayed: "20" });
-  expect(changed).toMatchObject({ message: /^event 4 \(tools\.answered of counter\): .* was "2", and is "20"$/ });
+  expect(changed).toMatchObject({
+    message: /^event 4 \(tools\.answered of counter\): .* was "2" in the recording and is now "20"$/,
+  });
   expect((await sessions.info(session)).version).toBe(version);
 });
 

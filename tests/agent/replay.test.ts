@@ -130,7 +130,7 @@ test("REPLAY: a changed tool is named, with the version and the field", async ()
     version,
     expected: '{"was":2}',
     actual: '{"was":4}',
-    message: `event ${version} (tools.answered of worker): /items/0/output was "{\\"was\\":2}", and is "{\\"was\\":4}"`,
+    message: `event ${version} (tools.answered of worker): /items/0/output was "{\\"was\\":2}" in the recording and is now "{\\"was\\":4}"`,
   });
 });
 
@@ -139,7 +139,7 @@ test("REPLAY: a changed write of a callback is named", async () => {
   const result = await replay(worker({ greet: "hi" }), saved);
   expect(result).toMatchObject({ same: false, version: 3, expected: "hello", actual: "hi" });
   expect((result as { message: string }).message).toBe(
-    'event 3 (agent.began of worker): /delta/0/value was "hello", and is "hi"',
+    'event 3 (agent.began of worker): /delta/0/value was "hello" in the recording and is now "hi"',
   );
 });
 
@@ -171,7 +171,7 @@ test("REPLAY: an agent that asks the model more often, or stops earlier, differs
   expect(await replay(plain(2), saved)).toMatchObject({ same: true });
   const longer = await replay(plain(3), saved);
   expect(longer).toMatchObject({ same: false, version: saved.events.length });
-  expect((longer as { message: string }).message).toContain("the model of plain is asked once more");
+  expect((longer as { message: string }).message).toContain("the agent plain calls its model again");
   expect(await replay(plain(1), saved)).toMatchObject({
     same: false,
     version: 5,

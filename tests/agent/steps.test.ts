@@ -147,7 +147,7 @@ describe("a limit is an outcome, and not an error", () => {
   test("must be above 0", () => {
     for (const steps of [0, -1, NaN]) {
       expect(() => defineAgent({ name: "worker", model: silent, limits: { steps } })).toThrow(
-        "must be a number above 0",
+        "must be a number greater than 0",
       );
     }
   });

@@ -158,6 +158,25 @@ describe("ONCE: a turn that is sent again", () => {
   });
 });
 
+onEveryStore("SERIAL: a run that has not seen the newest turn is refused before it begins", async (place) => {
+  const agent = defineAgent({ name: "greeter", model: scriptedModel(() => "Hello.") });
+  const sessions = place.engine();
+  const { session, version: seen } = await sessions.open();
+  // Labels do not count, because no turn continues another one then.
+  await sessions.label(session, { title: "Greetings" });
+  const other = await place.replica();
+  await finish(agent, { sessions, session, message: "hi", seen, call: "one" });
+  const { version } = await sessions.info(session);
+  for (const busy of ["wait", "refuse"] as const) {
+    const late = finish(agent, { sessions: other, session, message: "hey", seen, call: "two", busy });
+    await expect(late).rejects.toMatchObject({ code: "version_conflict", detail: { seen } });
+  }
+  const { result } = await finish(agent, { sessions: other, session, message: "hi", seen, call: "one" });
+  expect(result.repeated).toBe(true);
+  expect((await sessions.info(session)).version).toBe(version);
+  await finish(agent, { sessions: other, session, message: "hey", seen: version });
+});
+
 test("a call id without a message is refused", async () => {
   const { createSessions, memoryStore } = await import("holdfast");
   const sessions = createSessions({ app: "app", store: memoryStore() });

@@ -91,7 +91,7 @@ test(
           counts["failed attempts"]++;
           expect(played.failure).toMatchObject({
             kind: "store",
-            reason: expect.stringMatching(/a fault was injected/),
+            reason: expect.stringMatching(/injected a fault/),
           });
           expect(played.fields).not.toHaveProperty("reward");
         }

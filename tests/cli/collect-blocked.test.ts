@@ -30,7 +30,7 @@ test.each([
   [
     "a loop",
     "for (const end = Date.now() + 7_500; Date.now() < end; );",
-    "run at PLACE:10 (running: spin of task 1, repeat 0)",
+    "run at PLACE:10 (running: spin in task 1, repeat 0)",
   ],
   ["a synchronous call", 'execSync("sleep 7.5");', "a call of Node that does not return"],
 ])(
@@ -44,8 +44,8 @@ test.each([
     const { code, stderr } = await running.ended;
     expect(code).toBe(0);
     const named = place.replace("PLACE", world.at("environment.mjs"));
-    expect(stderr).toContain(`no rollout has continued for 5 s: ${named} blocks the process.`);
-    expect(stderr).toContain(`end it with "kill -9 ${running.process.pid}", and continue with --resume`);
+    expect(stderr).toContain(`no rollout made progress for 5 s: ${named} blocks the process.`);
+    expect(stderr).toContain(`run "kill -9 ${running.process.pid}", then continue with --resume`);
     // Once for each of the two calls.
     expect(stderr.match(/blocks the process/g)?.length).toBe(2);
   },

@@ -81,10 +81,10 @@ test("RESUME: changed branches are changed settings, and an episode that cannot 
     expect(code).not.toBe(0);
     expect(stderr).toContain(words);
   };
-  await refused('branches was "2@1" and is null');
-  await refused('branches was "2@1" and is "2@1 3@2"', "--branch", "3@2", "--branch", "2@1");
+  await refused('branches was "2@1" and is now null');
+  await refused('branches was "2@1" and is now "2@1 3@2"', "--branch", "3@2", "--branch", "2@1");
   await refused(
-    "--branch cannot fork episodes of --server or --agent URL",
+    "--branch cannot fork episodes on --server or --agent URL",
     "--branch",
     "2@1",
     "--server",
@@ -93,6 +93,6 @@ test("RESUME: changed branches are changed settings, and an episode that cannot 
   await refused("below --max-steps", "--branch", "2@3", "--max-steps", "3");
   await refused("as in 3@2", "--branch", "1@2");
   await refused("as in 3@2", "--branch", "many");
-  await refused("Step 2 has a --branch already", "--branch", "3@2", "--branch", "2@2");
+  await refused("Step 2 already has a --branch", "--branch", "3@2", "--branch", "2@2");
   await refused("more than 10000 rollouts", "--branch", "200@1", "--branch", "200@2");
 });

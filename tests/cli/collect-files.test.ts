@@ -92,7 +92,7 @@ test.each(["", '{"run":'])(
     const { code, stderr } = await world.collect("--out", "a.jsonl", "--resume");
     expect({ code, stderr }).toEqual({
       code: 1,
-      stderr: expect.stringMatching(/^cannot_load: a_run\.json cannot be read: .*--resume --force/),
+      stderr: expect.stringMatching(/^cannot_load: cannot read a_run\.json: .*--resume --force/),
     });
     expect((await world.collect("--out", "a.jsonl", "--resume", "--force")).code).toBe(0);
     expect(keysOf(rowsOf(world.at("a.jsonl")))).toEqual(["0-0", "1-0"]);
@@ -107,7 +107,7 @@ test("of two tasks with one number the second fails with its line, and the repea
   expect(keysOf(rowsOf(world.at("a.jsonl")))).toEqual(["4-0", "4-1", "4-4", "4-5"]);
   const failures = rowsOf(world.at("a_failures.jsonl"));
   expect(keysOf(failures)).toEqual(["4-2", "4-3"]);
-  const failure_reason = "line 2: another task before it has its `_ng_task_index` 4";
+  const failure_reason = "line 2: an earlier task has the same `_ng_task_index` 4";
   for (const failure of failures) expect(failure).toMatchObject({ failure_kind: "task", reward: null, failure_reason });
 });
 
@@ -143,7 +143,7 @@ test("rows of a store in memory can be shown; reverify is refused with the expec
   expect(again).toMatchObject({
     code: 1,
     stderr: expect.stringMatching(
-      /the store with the sessions of .*a\.jsonl is unknown: .*a\.db does not exist; name it with --store/,
+      /cannot find the sessions of .*a\.jsonl: .*a\.db does not exist; name the store with --store/,
     ) as string,
   });
 });

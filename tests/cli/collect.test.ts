@@ -128,9 +128,9 @@ test("RESUME: changed settings are refused with the difference; --force resumes"
     expect(code).toBe(1);
     for (const word of words) expect(stderr).toContain(word);
   };
-  await refused([...base, "--limit", "2"], "a.jsonl exists already", "--resume");
-  await refused([...base, "--resume", "--seed", "3"], "limit was 2 and is null", "seed was 0 and is 3");
-  await refused([...base, "--resume", "--limit", "2", "--model", "random"], 'model was "scripted" and is "random"');
+  await refused([...base, "--limit", "2"], "a.jsonl already exists", "--resume");
+  await refused([...base, "--resume", "--seed", "3"], "limit was 2 and is now null", "seed was 0 and is now 3");
+  await refused([...base, "--resume", "--limit", "2", "--model", "random"], 'model was "scripted" and is now "random"');
   const before = rowsOf(world.at("a.jsonl"));
   expect((await world.collect(...base, "--resume", "--force")).code).toBe(0);
   expect(rowsOf(world.at("a.jsonl")).slice(0, 2)).toEqual(before);
@@ -142,7 +142,7 @@ test("RESUME: changed settings are refused with the difference; --force resumes"
   rmSync(world.at("a_run.json"));
   await refused([...base, "--resume"], "a_run.json is missing, so the settings of a.jsonl are unknown");
   rmSync(world.at("a.jsonl"));
-  await refused(base, "a_materialized_inputs.jsonl exists already");
+  await refused(base, "a_materialized_inputs.jsonl already exists");
 });
 
 /** Starts a long collection and waits until it has some rows. */
@@ -174,7 +174,7 @@ test.each(["SIGINT", "SIGTERM"] as const)(
     expect(again).toContain("--resume");
     const { code: last, stdout: said } = await world.collect(...again.split(" ").slice(3));
     expect(last).toBe(0);
-    expect(said).toContain(`60 of 60 rollouts scored (${60 - rows.length} now, ${rows.length} before): `);
+    expect(said).toContain(`60 of 60 rollouts scored (${60 - rows.length} in this run, ${rows.length} earlier): `);
     expect(keysOf(rowsOf(world.at("a.jsonl")))).toEqual(Array.from({ length: 60 }, (_, n) => `${n}-0`));
     expect(keysOf(rowsOf(world.at("a_materialized_inputs.jsonl")))).toHaveLength(60);
   },
@@ -234,7 +234,7 @@ test("a usage error is reported in one line", async () => {
   };
   await wrong([], "--out");
   await wrong(["--out", "a.jsonl", "--tasks", "none.jsonl"], "the tasks file none.jsonl does not exist");
-  await wrong(["--out", "a.jsonl", "--temperature", "hot"], "Give a number");
+  await wrong(["--out", "a.jsonl", "--temperature", "hot"], "Use a number");
   await wrong(["--out", "a.jsonl", "--model", "nobody"], "is not a model");
   expect(existsSync(world.at("a.jsonl"))).toBe(false);
 });
@@ -280,7 +280,7 @@ test("runs names the agent that played", async () => {
 test("a request that is not a JSON object is refused, and a store that cannot be reached ends it at once", async () => {
   const world = newWorld([taskLine(0)]);
   const refused = await world.collect("--out", "a.jsonl", "--request", "[1]");
-  expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining("Give a JSON object") });
+  expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining("Use a JSON object") });
   const lost = await world.collect("--out", "a.jsonl", "--store", "redis://127.0.0.1:1");
   expect(lost).toMatchObject({ code: 1, stdout: "", stderr: expect.stringContaining("cannot be reached") });
 });

@@ -34,6 +34,7 @@ describe("every command", () => {
     ["export"],
     ["reverify"],
     ["replay"],
+    ["token"],
     ["errors"],
   ];
   for (const verb of ["status", "clear"]) commands.push(["queue", verb]);
@@ -75,7 +76,7 @@ describe("every command", () => {
     expect(await run("serve", "examples/counter", ...flags)).toEqual({
       code: 1,
       stdout: "",
-      stderr: `invalid_option: port ${port} of 127.0.0.1 is in use by another program; choose another --port, or --port 0 for a free one\n`,
+      stderr: `invalid_option: another program uses port ${port} on 127.0.0.1; choose another --port, or --port 0 for a free one\n`,
     });
   });
 
@@ -90,7 +91,10 @@ describe("every command", () => {
       ["serve", "examples/counter", "--store", "memory:", "--cold", "sqlite:cold.db"],
       "invalid_option: --cold needs a persistent --store",
     ],
-    [["serve", "examples/counter", "--workers", "2"], "invalid_option: workers cannot share memory:"],
+    [
+      ["serve", "examples/counter", "--workers", "2"],
+      "invalid_option: --workers needs a store that processes can share",
+    ],
     [
       ["serve", "examples/counter", "examples/counter", "--port", "0"],
       "invalid_option: two environments are called counter",
@@ -103,18 +107,27 @@ describe("every command", () => {
       ["serve", "examples/counter", "--idle", "soon"],
       "invalid_option: option '--idle <duration>' argument 'soon' is invalid.",
     ],
-    [["check", "http://127.0.0.1:1"], "cannot_load: nothing answers at http://127.0.0.1:1: connection refused"],
-    [["check", "http://127.0.0.1:1", "--tool", "x"], "cannot_load: nothing answers at http://127.0.0.1:1: connection"],
-    [["sessions", "list", "--store", "memory:"], "invalid_option: memory: keeps sessions in one process only"],
+    [["check", "http://127.0.0.1:1"], "cannot_load: no server answers at http://127.0.0.1:1: connection refused"],
+    [
+      ["check", "http://127.0.0.1:1", "--tool", "x"],
+      "cannot_load: no server answers at http://127.0.0.1:1: connection",
+    ],
+    [
+      ["sessions", "list", "--store", "memory:"],
+      "invalid_option: memory: sessions exist only inside the server's process",
+    ],
     [["sessions", "show", "x", "--store", "http://127.0.0.1:1"], "cannot_load: http://127.0.0.1:1 does not answer"],
-    [["sessions", "rewind", "x", "--store", "http://127.0.0.1:1"], "invalid_option: a rewind needs --version"],
+    [["sessions", "rewind", "x", "--store", "http://127.0.0.1:1"], "invalid_option: pass --version"],
     [
       ["sessions", "list", "--store", "http://127.0.0.1:1", "--label", "x"],
       "invalid_option: option '--label <name=value>'",
     ],
     [["sessions", "list"], "invalid_option: name a store or a server with --store, as in sqlite:sessions.db"],
     // The name of --store in earlier versions.
-    [["sessions", "list", "--from", "memory:"], "invalid_option: memory: keeps sessions in one process only"],
+    [
+      ["sessions", "list", "--from", "memory:"],
+      "invalid_option: memory: sessions exist only inside the server's process",
+    ],
     [["collect", "."], "invalid_option: --out <file> is required (--help lists the options)\n"],
     // A misspelt option is reported first: it may be the required one.
     [["collect", ".", "--ouput", "a.jsonl"], "invalid_option: unknown option '--ouput'\n(Did you mean --out?)"],
@@ -127,6 +140,21 @@ describe("every command", () => {
     expect(stderr.slice(0, message.length)).toBe(message);
     expect(stderr).not.toMatch(/\n\s+at /);
   });
+});
+
+test("a token opens the conversations of one user, and a list shows their titles", async () => {
+  const { url } = await startServing(["examples/concierge", "--port", "0", "--token", "let-me-in"]);
+  const flags = ["--server", url, "--token", "let-me-in"];
+  const { code, stdout } = await run("token", "ann", ...flags, "--expires", "1h");
+  expect([code, stdout]).toEqual([0, expect.stringMatching(/^[\w.-]+\n$/)]);
+  const headers = { authorization: `Bearer ${stdout.trim()}`, "content-type": "application/json" };
+  const body = JSON.stringify({ labels: { title: "Breakfast" } });
+  const opened = await fetch(`${url}/v1/sessions`, { method: "POST", headers, body });
+  expect(await opened.json()).toMatchObject({ user: "ann" });
+  const own = await run("sessions", "list", "--store", url, "--token", stdout.trim());
+  expect(own.stdout).toMatch(/ title\n.* agent:concierge .* Breakfast\n$/s);
+  expect((await run("token", "ann", "--server", url, "--token", "let-me-on")).stderr).toContain("unauthorized");
+  expect(JSON.parse((await run("token", "ann", ...flags, "--json")).stdout)).toMatchObject({ user: "ann" });
 });
 
 test("with a token, /v1 requires it, and the gym protocol does not", async () => {
@@ -226,7 +254,7 @@ test("conversations of a store and of a server take the same commands as episode
   const { code, stderr } = await run("sessions", "replay", await openedIn(store), "--store", store);
   expect({ code, stderr }).toEqual({
     code: 1,
-    stderr: "invalid_option: a replay runs code; --code names that of counter\n",
+    stderr: "invalid_option: a replay needs the code of counter; name it with --code\n",
   });
 });
 
@@ -251,7 +279,7 @@ test("a conversation whose process died in a turn is rewound and closed after it
   await asked.opened;
   const from = ["--store", `sqlite:${file}`, "--agent", "crashed"];
   const rewound = await run("sessions", "rewind", session, "--version", "1", ...from);
-  expect(rewound).toMatchObject({ code: 0, stdout: `${session} rewound, and is at version 3\n`, stderr: "" });
+  expect(rewound).toMatchObject({ code: 0, stdout: `${session} rewound; it is now at version 3\n`, stderr: "" });
   const closed = await run("sessions", "close", session, ...from);
   expect(closed).toMatchObject({ code: 0, stdout: `${session} closed\n`, stderr: "" });
 });
@@ -290,14 +318,14 @@ describe("holdfast check", () => {
     };
     const failed = results.filter(({ result }) => result === "fail");
     expect(failed.map(({ what }) => what)).toEqual([
-      "a lost session does not read as a valid state",
+      "a lost session is not answered as if it had a valid state",
       "seeding again replaces the state",
-      "a call that crashes keeps its session",
+      "a tool that crashes does not lose the session",
       "a retried call id is applied once",
-      "calls at once lose nothing",
-      "bad arguments never give a 5xx",
+      "concurrent calls lose no updates",
+      "invalid arguments never cause a 5xx status",
       "an altered cookie does not open the session",
-      "a model cannot learn its reward by a tool name",
+      "a model cannot call verify as a tool to learn its reward",
     ]);
     for (const { why, message, reproduce } of failed) {
       expect(why).not.toBe("");

@@ -7,7 +7,7 @@ import { ask, newFile, newFolder } from "./run-process.ts";
 
 test("errors explains a code, suggests one for a misspelt one, and lists all", async () => {
   const { stdout } = await run("errors", "session_busy");
-  expect(stdout).toMatch(/^session_busy \(HTTP 409\)\nAn agent is running on the session/);
+  expect(stdout).toMatch(/^session_busy \(HTTP 409\)\nAn agent is already running on the session/);
   const { code, stderr } = await run("errors", "sesion_busy");
   expect({ code, stderr }).toEqual({
     code: 1,
@@ -15,11 +15,11 @@ test("errors explains a code, suggests one for a misspelt one, and lists all", a
   });
   expect((await run("errors", "xyz")).stderr).toContain("`holdfast errors` lists the codes");
   expect((await run("errors")).stdout).toMatch(
-    /\nsession_busy +an agent is running on the session, .+; nothing was started.*\n/,
+    /\nsession_busy +an agent is already running on the session, .+; nothing was started.*\n/,
   );
   const narrow = await (await start(["errors"], { env: { COLUMNS: "60" } })).ended;
   expect(narrow.stdout.split("\n").filter((line) => line.length > 60)).toEqual([]);
-  expect(narrow.stdout).toMatch(/\nsession_busy +an agent is running on the session,\n {24}here or/);
+  expect(narrow.stdout).toMatch(/\nsession_busy +an agent is already running on the\n {24}session, in this or/);
 });
 
 test("a file that does not parse is named with line and column; --debug adds the stack", async () => {

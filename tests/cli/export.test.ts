@@ -13,7 +13,7 @@ test("chat is a list of messages with the calls and their results", async () => 
   const file = await collectCounter(folder, "scripted");
   const out = join(folder, "chat.jsonl");
   const { code, stdout } = await run("export", file, "--format", "chat", "--out", out);
-  expect({ code, stdout }).toEqual({ code: 0, stdout: `${out}: 10 rollouts in 10 lines, 0 left out\n` });
+  expect({ code, stdout }).toEqual({ code: 0, stdout: `${out}: 10 rollouts exported in 10 lines, 0 skipped\n` });
   const [first] = rowsIn(out).filter(({ _ng_task_index: task }) => task === 3) as {
     messages: object[];
     tools: object[];
@@ -64,7 +64,7 @@ test("grpo has a group per task, with advantages of 0 if all rewards are equal",
   const rows = [row(1, 1, 1), row(0, 3, 0), masked, row(0, 0, 1), row(0, 2, 0), row(1, 0, 1), row(0, 1, 0)];
   const file = await writeRows(join(folder, "a.jsonl"), ...rows);
   const { code, stdout, stderr } = await run("export", file, "--format", "grpo");
-  expect({ code, stderr }).toEqual({ code: 0, stderr: "6 rollouts in 2 lines, 1 left out\n" });
+  expect({ code, stderr }).toEqual({ code: 0, stderr: "6 rollouts exported in 2 lines, 1 skipped\n" });
   const [first, second] = linesOf(stdout) as { rollouts: { messages: unknown }[] }[];
   expect(first).toMatchObject({ _ng_task_index: 0, rewards: [1, 0, 0, 0], advantages: [1.5, -0.5, -0.5, -0.5] });
   expect(first).toMatchObject({ mean: 0.25, std: 0.5, prompt: [{ role: "user", content: "hi" }] });
@@ -90,7 +90,7 @@ test("inputs are never overwritten, and a refused export leaves nothing behind",
   const folder = await newFolder();
   const file = await writeRows(join(folder, "a.jsonl"), row(0, 0, 1));
   const over = await run("export", file, "--format", "chat", "--out", file, "--force");
-  expect(over).toMatchObject({ code: 1, stderr: `invalid_option: ${file} is the input; choose another --out\n` });
+  expect(over).toMatchObject({ code: 1, stderr: `invalid_option: ${file} is the input file; choose another --out\n` });
   const empty = await writeRows(join(folder, "b.jsonl"));
   expect((await run("export", empty, "--format", "chat", "--out", join(folder, "c.jsonl"))).code).toBe(1);
   expect(await readdir(folder)).toEqual(["a.jsonl", "b.jsonl"]);

@@ -89,7 +89,7 @@ describe("init", () => {
     const folder = await newFolder();
     const { code, stdout, stderr } = await init("thermostat", folder);
     expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
-    expect(stdout).toMatch(/^Made thermostat, a stateful environment:\n {2}thermostat\//);
+    expect(stdout).toMatch(/^Created thermostat, a stateful environment:\n {2}thermostat\//);
     expect(stdout).toMatch(/\n\nNext:\n {2}cd thermostat\n {2}npm install\n {2}npm test\n/);
     expect((await readdir(join(folder, "thermostat"))).sort()).toEqual([
       ".gitignore",
@@ -122,7 +122,9 @@ describe("init", () => {
     await writeFile(join(folder, "sample/notes.txt"), "mine");
     const { code, stderr } = await init("sample", folder);
     expect(code).toBe(1);
-    expect(stderr).toBe("invalid_option: the folder sample exists and contains notes.txt\n");
+    expect(stderr).toBe(
+      "invalid_option: the folder sample already exists and contains notes.txt; choose another name, or empty the folder\n",
+    );
     expect(await readdir(join(folder, "sample"))).toEqual(["notes.txt"]);
   });
 
@@ -130,7 +132,7 @@ describe("init", () => {
     const folder = await newFolder();
     await writeFile(join(folder, "sample"), "mine");
     const { stderr } = await init("sample", folder);
-    expect(stderr).toBe("invalid_option: sample exists and is not a folder\n");
+    expect(stderr).toBe("invalid_option: sample already exists and is not a folder; choose another name\n");
   });
 
   test.each(["Thermostat", "../up", ".", "a b", "7up", "-x", "zod", "holdfast", "node_modules", "x".repeat(65)])(

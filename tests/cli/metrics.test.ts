@@ -70,7 +70,7 @@ test("two files are compared task by task", async () => {
   const second = await writeRows(join(folder, "b.jsonl"), row(0, 0, 1), row(1, 0, 1), row(2, 0, 0.5));
   const { code, stdout } = await run("metrics", first, second);
   expect(code).toBe(0);
-  expect(stdout).toContain("better 1, worse 1, same 1\n1 task with a reward only in the first\n");
+  expect(stdout).toContain("better 1, worse 1, same 1\n1 task with a reward only in the first file\n");
   expect(stdout).toContain("the interval contains 0, so this may be chance");
   expect(stdout).toMatch(/^0 +0 +1 +\+1\n2 +1 +0.5 +-0.5$/m);
   const told = JSON.parse((await run("metrics", first, second, "--json")).stdout) as Record<string, unknown>;
@@ -93,7 +93,7 @@ test("a file without rollouts is refused in one line", async () => {
     [join(folder, "none.jsonl"), "does not exist"],
     [folder, "is a folder"],
     [empty, "has no rollouts"],
-    [tasks, "has no rollouts: its rows have no reward and no response, as in a tasks file"],
+    [tasks, "has no rollouts: its rows have no reward and no response. Is it a tasks file?"],
   ] as const) {
     const { code, stdout, stderr } = await run("metrics", file);
     expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
@@ -165,7 +165,7 @@ test("a collection labels its rows, and resumes with the same labels only", asyn
   const { stdout } = await run("metrics", folder, "--over", "iteration");
   expect(stdout.split("\n")[1]).toMatch(/^7 +1 +2 +0 /);
   const { code, stderr } = await collect('{"iteration":8}', "--resume");
-  expect([code, stderr]).toEqual([1, expect.stringContaining('labels was {"iteration":7} and is {"iteration":8}')]);
+  expect([code, stderr]).toEqual([1, expect.stringContaining('labels was {"iteration":7} and is now {"iteration":8}')]);
 });
 
 test("the pictures of the docs are drawn from the logs of training runs, one line for each", async () => {

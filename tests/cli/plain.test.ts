@@ -1,7 +1,7 @@
 // Messages about foreign files cannot control the terminal.
 import { expect, onTestFinished, test, vi } from "vitest";
-import { plain, plainLine } from "../../src/cli/plain.ts";
-import { note } from "../../src/cli/rollout-source.ts";
+import { plain, plainLine } from "../../src/io/plain.ts";
+import { note } from "../../src/cli/notes.ts";
 import { run } from "../e2e/serve-process.ts";
 
 const hostile = "a\u001b]0;title\u0007\u009b31m\r\tb\n";

@@ -8,7 +8,7 @@ test("equal episodes are counted, from a file and from a store", async () => {
   const folder = await newFolder();
   const file = await collectCounter(folder, "random");
   const { code, stdout } = await run("replay", file, "--environment", "examples/counter");
-  expect({ code, stdout }).toEqual({ code: 0, stdout: "10 episodes replayed: 10 are the same\n" });
+  expect({ code, stdout }).toEqual({ code: 0, stdout: "10 episodes replayed: 10 identical\n" });
   const store = `sqlite:${join(folder, "random.db")}`;
   const all = await run("replay", "--store", store, "--environment", "examples/counter", "--json");
   expect(linesOf(all.stdout).at(-1)).toEqual({ same: 10, differs: 0, missing: 0 });
@@ -22,9 +22,9 @@ test("the first different event is named, and the exit code is 1", async () => {
   const { code, stdout } = await run("replay", file, "--environment", target);
   expect(code).toBe(1);
   expect(stdout).toMatch(
-    /^task 0, repeat 0, session \S+: event 4 \(tool.called add\) has another outcome: it was .*5.* and is .*32/m,
+    /^task 0, repeat 0, session \S+: event 4 \(tool.called add\) has a different outcome: recorded .*5.*, replayed .*32/m,
   );
-  expect(stdout).toMatch(/\n2 episodes replayed: 0 are the same, 2 differ\n$/);
+  expect(stdout).toMatch(/\n2 episodes replayed: 0 identical, 2 differ\n$/);
 });
 
 test("missing sessions are reported, and so is a command without file or store", async () => {
@@ -32,8 +32,8 @@ test("missing sessions are reported, and so is a command without file or store",
   const file = await collectCounter(folder, "scripted");
   const { code, stdout } = await run("replay", file, "--environment", "examples/weather");
   expect(code).toBe(1);
-  expect(stdout).toMatch(/0 are the same, 10 missing in the store\n$/);
+  expect(stdout).toMatch(/0 identical, 10 missing from the store\n$/);
   expect((await run("replay", "--environment", "examples/counter")).stderr).toBe(
-    "invalid_option: name a file of rollouts, or a store with --store\n",
+    "invalid_option: name a rollout file, or a store with --store\n",
   );
 });

@@ -20,7 +20,7 @@ test("a changed verifier gives other rewards, from the state and not from the st
   const out = join(folder, "again.jsonl");
   const { code, stdout } = await run("reverify", file, "--environment", target, "--out", out);
   expect(code).toBe(0);
-  expect(stdout).toContain("2 judged again, 2 with a changed reward (mean 0.25 before, 0.5 now)");
+  expect(stdout).toContain("2 episodes verified again, 2 rewards changed (mean 0.25 before, 0.5 now)");
   const rows = rowsIn(out).sort((a, b) => Number(a["_ng_task_index"]) - Number(b["_ng_task_index"]));
   expect(rows).toMatchObject([
     { goal: 5, reward: 1, metrics: { by: "goal" } },
@@ -65,7 +65,7 @@ test("--every-step gives a reward for each version that changed the state, by th
   expect(rowsIn(out)[0]?.["reward"]).toBe(5.05);
 });
 
-test("verifier failures are judged again, other failures are kept, and new failures have no reward", async () => {
+test("verifier failures are episodes verified again, other failures are kept, and new failures have no reward", async () => {
   const folder = await newFolder();
   const target = await writeTally(folder, {
     verify: "({ task }) => { if (task.goal === 2) throw new Error('no idea'); return 1 }",
@@ -96,7 +96,7 @@ test("another environment, and an existing output, are refused and nothing is wr
     /^invalid_option: session \S+ belongs to tally, not to counter; choose another --environment or --store\n$/,
   );
   expect((await run("reverify", file, "--environment", target, "--out", out)).code).toBe(0);
-  expect((await run("reverify", file, "--environment", target, "--out", out)).stderr).toContain("exists already");
+  expect((await run("reverify", file, "--environment", target, "--out", out)).stderr).toContain("already exists");
   expect((await run("reverify", file, "--environment", target, "--out", file, "--force")).code).toBe(1);
 });
 
@@ -132,10 +132,10 @@ test("rows with missing sessions are counted and marked", async () => {
   const { code, stdout } = await run("reverify", other, "--environment", target, "--store", store, "--out", out);
   expect(code).toBe(1);
   const failures = join(folder, "again_failures.jsonl");
-  const question = "2 have no session in the store; check --store";
-  expect(stdout).toContain(`2 could not be judged (${question}): see ${failures}`);
+  const question = "2 sessions are missing from the store; check --store";
+  expect(stdout).toContain(`2 could not be verified (${question}): see ${failures}`);
   expect(rowsIn(failures).map((row) => row["failure_reason"])).toEqual([
-    "the store does not have its session not-there",
+    "the store does not have the session not-there",
     "the row has no session_id",
   ]);
 });

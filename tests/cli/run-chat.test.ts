@@ -3,9 +3,9 @@ import { PassThrough } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
 import { stripVTControlCharacters } from "node:util";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { chat } from "../../src/cli/run/chat.ts";
-import { createPrinter } from "../../src/cli/run/printer.ts";
-import type { Turn } from "../../src/cli/run/conversation.ts";
+import { chat } from "../../src/cli/run-agent/chat.ts";
+import { createPrinter } from "../../src/cli/run-agent/printer.ts";
+import type { Turn } from "../../src/cli/run-agent/conversation.ts";
 import type { RunEvent } from "../../src/agent/invocation.ts";
 
 /** A user at a terminal, and the messages the agent received. */

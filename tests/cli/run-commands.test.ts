@@ -1,7 +1,7 @@
 // The commands of a chat with an agent: what /state, /tools and /help show.
 import { createSessions, defineAgent, memoryStore, scriptedModel, tool, type Toolset } from "holdfast";
 import { expect, test } from "vitest";
-import { createCommands } from "../../src/cli/run/commands.ts";
+import { createCommands } from "../../src/cli/run-agent/commands.ts";
 
 test("/state shows the state, /tools the tools of every agent, /help the commands", async () => {
   const remote: Toolset = {
@@ -20,7 +20,7 @@ test("/state shows the state, /tools the tools of every agent, /help the command
   const commands = createCommands({ agent, sessions, session, stopping: { signal: new AbortController().signal } });
   expect(await commands.get("state")?.()).toBe('{\n  "room": 12,\n  "user:name": "Ann"\n}');
   expect(await commands.get("tools")?.()).toBe(
-    "support\n  refund  Refund an order.\nbilling\n  search  Search.\nsales: no tools",
+    "support\n  refund  Refund an order.\nbilling\n  search  Search.\nsales has no tools",
   );
   expect(await commands.get("help")?.()).toContain("/state");
 });

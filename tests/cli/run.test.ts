@@ -127,7 +127,7 @@ describe("a conversation resumes", () => {
       code: 0,
       stdout: "[echo]: You said slow\n[echo]: 2   \n",
       stderr: expect.stringMatching(
-        /^Resuming an interrupted turn: slow\nWaiting: another process is running a turn of session one; if that process has died, for \d+ s\n$/,
+        /^Resuming an interrupted turn: slow\nWaiting: another process is running a turn in session one. If that process has died, this takes at most \d+ s\.\n$/,
       ) as string,
     });
   });
@@ -175,7 +175,7 @@ describe("a saved session given to --replay", () => {
     const saved = await savedSession(agent);
     expect(await ask("", agent, "--replay", saved)).toEqual({
       code: 0,
-      stdout: "9 events, all the same\n",
+      stdout: "9 events, all identical\n",
       stderr: "",
     });
     const { stdout } = await ask("", agent, "--replay", saved, "--json");
@@ -192,7 +192,7 @@ describe("a saved session given to --replay", () => {
     const changed = await newFile("agent.mjs", echoAgent.replace("?? 0) + 1", "?? 0) + 2"));
     const { code, stdout } = await ask("", changed, "--replay", saved);
     expect(code).toBe(1);
-    expect(stdout).toBe("event 3 (agent.began of echo): /delta/0/value was 1, and is 2\n");
+    expect(stdout).toBe("event 3 (agent.began of echo): /delta/0/value was 1 in the recording and is now 2\n");
     const { stdout: json } = await ask("", changed, "--replay", saved, "--json");
     expect(JSON.parse(json)).toMatchObject({ same: false, version: 3 });
   });
@@ -272,25 +272,29 @@ describe("errors are reported in one line, with exit code 1:", () => {
     [
       "no such queries",
       async () => [concierge, "--replay", "a.json"],
-      /^cannot_load: cannot read the file a\.json of --replay: it does not exist\n/,
+      /^cannot_load: cannot read a\.json \(--replay\): it does not exist\n/,
     ],
     [
       "a folder of queries",
       async () => [concierge, "--replay", "src"],
-      /^cannot_load: cannot read the file src of --replay: it is a folder\n/,
+      /^cannot_load: cannot read src \(--replay\): it is a folder\n/,
     ],
-    ["no JSON", async () => [concierge, "--replay", await at("{")], /^cannot_load: .* is not JSON: /],
-    ["a list", async () => [concierge, "--replay", await at([])], /is not a JSON object/],
-    ["no queries", async () => [concierge, "--replay", await at({ state: {} })], /has no list of queries, as in /],
+    ["no JSON", async () => [concierge, "--replay", await at("{")], /^cannot_load: .* is not valid JSON: /],
+    ["a list", async () => [concierge, "--replay", await at([])], /does not contain a JSON object/],
+    [
+      "no queries",
+      async () => [concierge, "--replay", await at({ state: {} })],
+      /must contain a list of queries, as in /,
+    ],
     [
       "queries of another kind",
       async () => [concierge, "--replay", await at({ queries: [1] })],
-      /has no list of queries/,
+      /must contain a list of queries/,
     ],
     [
       "a state of another kind",
       async () => [concierge, "--replay", await at({ queries: [], state: [] })],
-      /is not an object/,
+      /must be an object/,
     ],
     [
       "half a session",
@@ -317,7 +321,7 @@ describe("errors are reported in one line, with exit code 1:", () => {
     [
       "no seed",
       async () => [concierge, "--model", "random:x"],
-      /^invalid_option: the seed of random:x is not a whole number/,
+      /^invalid_option: the seed in random:x must be a whole number/,
     ],
     [
       "no recording",
@@ -327,7 +331,7 @@ describe("errors are reported in one line, with exit code 1:", () => {
     [
       "no script",
       async () => [await newFile("a.mjs", unscripted), "--model", "scripted"],
-      /the agent a has no script: its model is mine/,
+      /the agent a has no scripted model: its model is mine/,
     ],
     ["no such store", async () => [concierge, "--store", "x"], /^invalid_option: "x" is not a valid store URL/],
     ["no such user", async () => [concierge, "--user", ""], /^invalid_option: the user must be/],

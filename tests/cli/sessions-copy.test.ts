@@ -6,7 +6,8 @@ import { setTimeout as delay } from "node:timers/promises";
 import { createSessions, defineEnvironment, tool } from "holdfast";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { z } from "zod";
-import { eventKey, type Event } from "../../src/core/event.ts";
+import type { Event } from "../../src/core/event.ts";
+import { eventKey } from "../../src/core/event-key.ts";
 import type { Commit, Entry, Listed, Store } from "../../src/core/store.ts";
 import { keysFromStore } from "../../src/server/tokens.ts";
 import { copyLogs } from "../../src/session/copy.ts";
@@ -208,19 +209,19 @@ describe("a log that differs in the target", () => {
   };
 
   test.each<[string, Commit, Commit, RegExp]>([
-    ["at its start", log("x", opened("notes", 1)), log("x", opened("other", 1)), /first 1 entries are others/],
-    ["shorter", log("x", opened("notes", 1), closed(2)), log("x", opened("notes", 3)), /first 1 entries are others/],
+    ["at its start", log("x", opened("notes", 1)), log("x", opened("other", 1)), /first 1 entries are different/],
+    ["shorter", log("x", opened("notes", 1), closed(2)), log("x", opened("notes", 3)), /first 1 entries are different/],
     [
       "longer",
       log("x", opened("notes", 1)),
       log("x", opened("notes", 1), closed(2)),
-      /at version 2 there, and at 1 here/,
+      /the target has version 2, and the source only 1/,
     ],
     [
       "in its heading",
       log("x", opened("notes", 1)),
       { ...log("x", opened("notes", 1)), heading: { environment: "notes", opened: 1, ended: "idle" } },
-      /its heading/,
+      /another heading/,
     ],
   ])("%s is named and left unchanged, and the others are copied", async (_, here, there, message) => {
     const [from, to] = [await newStore(), await newStore("sqlite")];
@@ -331,7 +332,7 @@ describe("the command", () => {
     const first = await run("sessions", "copy", from, to);
     expect(first).toEqual({
       code: 0,
-      stdout: "copied 31 logs and found 0 there already, all compared by digest\nwrote 132 entries\n",
+      stdout: "copied 31 logs and found 0 already copied; all digests match\nwrote 132 entries\n",
       stderr: "",
     });
     const again = await run("sessions", "copy", from, to, "--json");
@@ -356,7 +357,7 @@ describe("the command", () => {
     const { code, stdout } = await run("sessions", "copy", from, to);
     expect(code).toBe(1);
     expect(stdout).toContain(
-      "\n1 log with another content there, left as it is; delete it there to copy the one from here:\n  holdfast:keys: its",
+      "\n1 log not copied, because the target store has a different log with the same id; delete that log and run the command again:\n  holdfast:keys: its",
     );
   });
 
@@ -385,8 +386,8 @@ describe("the command", () => {
   test.each<[string[], string]>([
     [["sqlite:a.db", "sqlite:./a.db"], "invalid_option: the two stores are the same"],
     [["https://me@example.com/a", "https://example.com/a/"], "invalid_option: the two stores are the same"],
-    [["memory:", "sqlite:a.db"], "invalid_option: memory: belongs to one process"],
-    [["sqlite:a.db", "memory:"], "invalid_option: memory: belongs to one process"],
+    [["memory:", "sqlite:a.db"], "invalid_option: memory: cannot be copied"],
+    [["sqlite:a.db", "memory:"], "invalid_option: memory: cannot be copied"],
     [["sqlite:nowhere/none.db", "sqlite:b.db"], "invalid_option: the file nowhere/none.db does not exist"],
     [["somewhere", "sqlite:b.db"], 'invalid_option: "somewhere" is not a valid store URL'],
     [["sqlite:b.db"], "invalid_option: missing required argument 'to'"],

@@ -33,7 +33,7 @@ test("without a store it lacks only the states, and says so", async () => {
   const { code, stdout, stderr } = await run("show", elsewhere, "--task", "0");
   expect(code).toBe(0);
   expect(stdout).not.toContain("is now");
-  expect(stderr).toContain("the states are left out");
+  expect(stderr).toContain("states are not shown");
   expect((await run("show", elsewhere, "--task", "0", "--store", `sqlite:${store}`)).stdout).toBe(whole);
   await rm(store);
   expect((await run("show", elsewhere, "--task", "0", "--store", `sqlite:${store}`)).code).toBe(1);
@@ -73,7 +73,7 @@ test("--failed, --worst and no choice at all find a rollout by themselves", asyn
   const { code, stderr } = await run("show", file, "--failed", "--task", "1");
   expect({ code, stderr }).toEqual({
     code: 1,
-    stderr: `invalid_option: ${file} has no failed rollout of task 1; it has repeat 0, 1 of that task\n`,
+    stderr: `invalid_option: ${file} has no failed rollout of task 1; the repeats of that task are 0, 1\n`,
   });
 });
 
@@ -140,6 +140,8 @@ test("a missing rollout is refused with the list of existing ones", async () => 
   const file = await collectCounter(await newFolder(), "scripted");
   const { code, stderr } = await run("show", file, "--task", "3", "--repeat", "7");
   expect(code).toBe(1);
-  expect(stderr).toBe(`invalid_option: ${file} has no rollout of task 3, repeat 7; it has repeat 0, 1 of that task\n`);
+  expect(stderr).toBe(
+    `invalid_option: ${file} has no rollout of task 3, repeat 7; the repeats of that task are 0, 1\n`,
+  );
   expect((await run("show", file, "--task", "99")).code).toBe(1);
 });

@@ -26,7 +26,7 @@ test("check names the line of every error", async () => {
     expect.stringMatching(/^FILE:2: it is not JSON/),
     expect.stringMatching(/^FILE:3: it is invalid for counter: initial_count: /),
     'FILE:3: it names a tool "wipe" that counter does not have',
-    "FILE:4: it has no `responses_create_params.input` to start with",
+    "FILE:4: it has no `responses_create_params.input`",
     "4 rows of 3 tasks: 1 valid, 3 invalid",
     "",
   ]);
@@ -37,11 +37,13 @@ test("check names the line of every error", async () => {
   }));
   const other = await writeRows(join(await newFolder(), "numbered.jsonl"), ...numbered);
   expect((await run("tasks", "check", other)).stdout.replaceAll(other, "FILE").split("\n")).toEqual([
-    "FILE:3: another task before it has its `_ng_task_index` 3",
+    "FILE:3: an earlier task has the same `_ng_task_index` 3",
     "3 rows of 1 tasks: 2 valid, 1 invalid",
     "",
   ]);
-  expect((await run("tasks", "split", other, "--parts", "a=1")).stderr).toMatch(/^invalid_task: line 3: another task/);
+  expect((await run("tasks", "split", other, "--parts", "a=1")).stderr).toMatch(
+    /^invalid_task: line 3: an earlier task/,
+  );
   const told = linesOf((await run("tasks", "check", file, "--json")).stdout);
   expect(told.at(-1)).toEqual({ rows: 4, tasks: 3, fit: 2, wrong: 2 });
 });
@@ -76,7 +78,7 @@ test("split puts every task into one part, together with its repeats", async () 
   );
   expect([train?.size, test?.size]).toEqual([16, 4]);
   expect([...(train ?? [])].filter((at) => test?.has(at))).toEqual([]);
-  expect((await run("tasks", "split", file, "--parts", "train=0.8,test=0.2")).stderr).toContain("exists already");
+  expect((await run("tasks", "split", file, "--parts", "train=0.8,test=0.2")).stderr).toContain("already exists");
 });
 
 test("render builds prompts from the fields of each row, and names missing fields", async () => {
@@ -101,10 +103,10 @@ test("render builds prompts from the fields of each row, and names missing field
     },
   });
   expect((await run("tasks", "render", out, "--prompt", "x")).stderr).toMatch(
-    /^invalid_task: line 1 has an input already/,
+    /^invalid_task: line 1 already has an input/,
   );
   const failed = await run("tasks", "render", file, "--prompt", "{aim}", "--out", join(folder, "none.jsonl"));
   expect(failed).toMatchObject({ code: 1, stdout: "" });
-  expect(failed.stderr).toBe("invalid_task: line 1: the prompt names {aim}, but the row has no such field\n");
+  expect(failed.stderr).toBe("invalid_task: line 1: the prompt uses {aim}, but the row has no such field\n");
   expect(await readdir(folder)).toEqual(["a.jsonl", "out.jsonl"]);
 });

@@ -50,7 +50,7 @@ describe("files", () => {
     const folder = await newFolder();
     const file = await collectCounter(folder, "scripted");
     const viewing = await view([file, "--environment", "examples/counter"]);
-    expect(viewing.printed()).toContain(`${file}, with its sessions\ncounter, with the code of examples/counter\n`);
+    expect(viewing.printed()).toContain(`${file}, with states\ncounter, with the code in examples/counter\n`);
     expect(viewing.printed()).toMatch(/\/view\/#at=runs\/0\n$/);
     const about = await viewing.get<About>("/v1/about");
     expect(about).toMatchObject({
@@ -100,7 +100,7 @@ describe("files", () => {
     const attack = `import { writeFileSync } from "node:fs";\nwriteFileSync(${JSON.stringify(ran)}, "");\n`;
     writeFileSync(join(folder, "environment.mjs"), attack + code);
     const viewing = await view([basename(file)], folder);
-    expect(viewing.printed()).toContain("tally, without its code, so it cannot be played; add --environment");
+    expect(viewing.printed()).toContain("tally, without its code, so episodes cannot be continued; add --environment");
     expect(viewing.printed()).toContain(" --environment environment.mjs\n");
     const { environments, models } = await viewing.get<About>("/v1/about");
     expect({ environments, models }).toMatchObject({ environments: [{ name: "tally", bare: true }], models: [] });
@@ -110,7 +110,7 @@ describe("files", () => {
     expect(await viewing.end()).toMatchObject({ code: 0, stderr: "" });
     expect(existsSync(ran)).toBe(false);
     const named = await view([basename(file), "--environment", "environment.mjs"], folder);
-    expect(named.printed()).toContain("tally, with the code of environment.mjs\n");
+    expect(named.printed()).toContain("tally, with the code in environment.mjs\n");
     expect(existsSync(ran)).toBe(true);
   });
 
@@ -141,7 +141,7 @@ describe("files", () => {
     const folder = await newFolder();
     const file = await writeRows(join(folder, "a.jsonl"), { _ng_task_index: 0, reward: 1, session_id: "s" }, "oops");
     const viewing = await view([file]);
-    expect(viewing.printed()).toContain(`${file}, without states: its sessions are in no known store\n`);
+    expect(viewing.printed()).toContain(`${file}, without states (its sessions were not found)\n`);
     expect(await viewing.get("/v1/about")).toMatchObject({
       environments: [],
       models: [],
@@ -182,13 +182,13 @@ test("a bundle has the rows and the logs of their sessions, and its location is 
   expect({ code, stdout, stderr }).toEqual({
     code: 0,
     stderr: "",
-    stdout: `${file}: 10 rows\nOpen it: ${join(site, "index.html")}\n`,
+    stdout: `${file}: 10 rows\nOpen ${join(site, "index.html")} in a browser\n`,
   });
   expect(readFileSync(join(site, "data/runs/0/part-0.js"), "utf8")).toContain("session.seeded");
   const bare = await writeRows(join(folder, "bare.jsonl"), { reward: 1 }, "oops");
   const again = await run("view", "--bundle", site, bare);
   expect(again).toMatchObject({ code: 1, stderr: expect.stringContaining("line 2 of ") as string });
-  expect(again.stdout).toContain(`${bare}: 1 rows, without states: no store has their sessions\n`);
+  expect(again.stdout).toContain(`${bare}: 1 rows, without states (the sessions were not found)\n`);
 });
 
 test("a row that names something other than an episode brings nothing of the store into a bundle", async () => {
@@ -221,17 +221,17 @@ test("a folder stands for the collections in it, and a bundle has them all", asy
   const { code, stdout } = await run("view", folder, "--bundle", site);
   expect({ code, stdout }).toEqual({
     code: 0,
-    stdout: `${join(folder, "tally.jsonl")}: 2 rows\nOpen it: ${join(site, "index.html")}\n`,
+    stdout: `${join(folder, "tally.jsonl")}: 2 rows\nOpen ${join(site, "index.html")} in a browser\n`,
   });
   const { stderr } = await run("view", site);
   expect(stderr).toBe(
-    `invalid_option: the folder ${site} has no collections: no file NAME.jsonl with NAME_run.json beside it\n`,
+    `invalid_option: the folder ${site} has no collections (pairs of files NAME.jsonl and NAME_run.json)\n`,
   );
 });
 
 describe("refusals", () => {
   test.each<[string, (folder: string) => string[], string]>([
-    ["nothing to look at", () => [], "invalid_option: name files of rollouts, a folder of collections, or a store"],
+    ["nothing to look at", () => [], "invalid_option: name rollout files, a folder of collections, or a store"],
     ["a file that is not there", (at) => [join(at, "no.jsonl")], "cannot_load: the file "],
     ["a file that is no JSON lines", (at) => [join(at, "words.md")], "cannot_load: "],
     ["a store that is not there", (at) => ["--store", `sqlite:${at}/no.db`], "invalid_option: the file "],
@@ -244,7 +244,7 @@ describe("refusals", () => {
     [
       "a bundle of no file",
       (at) => ["--bundle", join(at, "site"), "--store", "memory:"],
-      "invalid_option: --bundle needs files",
+      "invalid_option: --bundle needs rollout files",
     ],
     ["a bundle where something is", (at) => ["--bundle", at, join(at, "a.jsonl")], "invalid_option: "],
     [

@@ -1,6 +1,7 @@
 // The fold of a conversation: the speaker, the open turn, and its owner.
 import { expect, test } from "vitest";
-import { eventKey, type Event } from "../../src/core/event.ts";
+import type { Event } from "../../src/core/event.ts";
+import { eventKey } from "../../src/core/event-key.ts";
 import { fold, type Session } from "../../src/core/session.ts";
 
 const opened: Event = { type: "session.opened", at: 1, environment: "agent:app", randomness: { seed: 1, turn: 0 } };

@@ -41,6 +41,7 @@ describe("a sample", () => {
     ["a linked list", list],
     ["a tree in an object, twice", z.object({ a: tree, b: tree.optional() })],
     ["any JSON", z.json()],
+    ["numbers between bounds that a division rounds", z.number().gt(0).lt(0.001)],
     ["an intersection", z.intersection(z.object({ a: z.int() }), z.object({ b: z.string().min(3) }))],
     [
       "a discriminated union",

@@ -28,7 +28,7 @@ test.each<[string, () => unknown]>([
     () => tool({ description: "", run: () => 1, concurent: true } as never),
   ],
   [
-    'the agent support has no option "outputSchema"; it has name, description, instruction, model, tools, toolsets, agents, callbacks, outputKey, limits',
+    'the agent support has no option "outputSchema"; the options are name, description, instruction, model, tools, toolsets, clientTools, agents, callbacks, outputKey, limits',
     () => defineAgent({ name: "support", model, outputSchema: {} } as never),
   ],
   [
@@ -40,7 +40,7 @@ test.each<[string, () => unknown]>([
     () => defineAgent({ name: "support", model, limits: { step: 3 } } as never),
   ],
   [
-    '`callbacks` of the sequence both has no option "beforeModel"; it has beforeAgent, afterAgent',
+    '`callbacks` of the sequence both has no option "beforeModel"; the options are beforeAgent, afterAgent',
     () => sequence({ name: "both", agents: [agent], callbacks: { beforeModel: () => undefined } } as never),
   ],
   [

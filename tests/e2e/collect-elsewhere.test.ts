@@ -83,7 +83,7 @@ test(
     // Only unknown calls, and rollouts killed during their seed, were started again.
     const failures = await rowsIn(out.replace(".jsonl", "_failures.jsonl"));
     expect(
-      failures.every((row) => row["retried"] === true && /a second time|stale/.test(String(row["failure_reason"]))),
+      failures.every((row) => row["retried"] === true && /run it twice|stale/.test(String(row["failure_reason"]))),
     ).toBe(true);
     expect(seeded()).toBeLessThanOrEqual(60 + 4 * 6);
     expect(requests.length).toBeLessThan(60 * 4 + 4 * 6 * 4);

@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
-import { memoryStore } from "holdfast";
+import { memoryStore, scriptedModel } from "holdfast";
 import { beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import counter from "../../examples/counter/environment.ts";
 import manifest from "../../package.json" with { type: "json" };
@@ -232,15 +232,18 @@ async function printed(): Promise<Map<string, Set<string>>> {
     append: (...commits: Parameters<typeof store.append>) =>
       failing ? Promise.reject(new HoldfastError("store_failed", "as asked")) : store.append(...commits),
   };
-  const serving = await serve({ environments: [counter], store: flaky, port: 0, log: { what: "none" } });
+  const model = scriptedModel(["Hello."]);
+  const served = { environments: [counter], store: flaky, port: 0, proxy: () => ({ model }) };
+  const serving = await serve({ ...served, log: { what: "none" } });
   onTestFinished(() => serving.close());
-  const post = async (path: string, body: unknown): Promise<{ session?: string }> => {
+  const post = async (path: string, body: unknown): Promise<{ session?: string; mcp?: { model_url_path: string } }> => {
     const headers = { "content-type": "application/json" };
     const response = await fetch(serving.url + path, { method: "POST", headers, body: JSON.stringify(body) });
     return (await response.json()) as { session?: string };
   };
-  const { session } = await post("/v1/sessions", { task: { initial_count: 1, expected_count: 2 } });
+  const { session, mcp } = await post("/v1/sessions", { task: { initial_count: 1, expected_count: 2 } });
   await post(`/v1/sessions/${session}/call`, { tool: "increment_counter", input: { count: 1 } });
+  await post(`${mcp?.model_url_path}/chat/completions`, { messages: [{ role: "user", content: "Hello?" }] });
   failing = true;
   await post(`/v1/sessions/${session}/call`, { tool: "increment_counter", input: { count: 1 } });
   failing = false;

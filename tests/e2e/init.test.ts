@@ -77,7 +77,7 @@ test.each(kinds)(
     const rows = (await readFile(join(project, "tasks.jsonl"), "utf8")).trim().split("\n");
     expect(rows.length).toBeGreaterThanOrEqual(10);
     expect(new Set(rows).size).toBe(rows.length);
-    const lines = (await readFile(join(project, "runs/scripted.jsonl"), "utf8")).trim().split("\n");
+    const lines = (await readFile(join(project, "runs/solution.jsonl"), "utf8")).trim().split("\n");
     expect(lines.map((line) => (JSON.parse(line) as { reward: number }).reward)).toEqual(rows.map(() => 1));
 
     expect(await succeed("npm run check", project)).toContain(` passed, 0 failed, ${skipped} skipped\n`);

@@ -72,7 +72,7 @@ export const authors: Mistake[] = [
     edit: ["(state.cash += amount)", "(state.cash += amount + Math.floor(1000 * Math.random()))"],
     command: ["check", "."],
     says: [
-      "environment.ts:13 calls Math.random(), so the code is not deterministic; use random() of its context instead",
+      "environment.ts:13 calls Math.random(), so the code is not deterministic; use random() from the context instead",
       "pass     ISOLATION",
       "exit 1",
     ],
@@ -220,19 +220,19 @@ export default defineAgent({
     mistake: "a tool has a name that models refuse",
     edit: ["    pay: tool", '    "pay it": tool'],
     command: collect,
-    says: ['the tool name "pay it" of till is not 1 to 64 letters, digits, "-" and "_"', "exit 1"],
+    says: ['invalid tool name "pay it" in till: use 1 to 64 letters, digits, "-" and "_"', "exit 1"],
   },
   {
     mistake: "a tool has the name of a route",
     edit: ["    pay: tool", "    seed_session: tool"],
     command: collect,
-    says: ['the tool name "seed_session" of till is reserved', "exit 1"],
+    says: ['the tool name "seed_session" in till is reserved', "exit 1"],
   },
   {
     mistake: "the input of a tool is not a schema",
     edit: ["z.object({ amount: z.int() })", "{ amount: 1 } as never"],
     command: collect,
-    says: ["cannot_load: environment.ts:10: the `input` of a tool must be a schema", "exit 1"],
+    says: ["cannot_load: environment.ts:10: a tool's `input` must be a schema", "exit 1"],
   },
   {
     mistake: "two environments have one name",
@@ -317,27 +317,27 @@ export const users: Mistake[] = [
     mistake: "the output exists already",
     files: { "out.jsonl": "{}\n" },
     command: collect,
-    says: ["out.jsonl exists already; continue it with --resume, or choose another --out", "exit 1"],
+    says: ["out.jsonl already exists; continue it with --resume, or choose another --out", "exit 1"],
   },
   {
     mistake: "the request is not JSON",
     command: [...collect, "--request", "{temperature: 1}"],
-    says: ["'--request <json>' argument '{temperature: 1}' is invalid. It is not JSON", "exit 1"],
+    says: ["'--request <json>' argument '{temperature: 1}' is invalid. The value is not JSON", "exit 1"],
   },
   {
     mistake: "a duration has no unit",
     command: ["serve", ".", "--port", "0", "--idle", "5"],
-    says: ["Give a number and a unit, as in 500ms, 30s, 10m, 1h or 7d.", "exit 1"],
+    says: ["Use a number and a unit, as in 500ms, 30s, 10m, 1h or 7d.", "exit 1"],
   },
   {
     mistake: "the port is taken",
     command: ["serve", ".", "--port", "PORT"],
-    says: ["is in use by another program; choose another --port, or --port 0 for a free one", "exit 1"],
+    says: ["another program uses port", "choose another --port, or --port 0 for a free one", "exit 1"],
   },
   {
     mistake: "nothing listens at the address to check",
     command: ["check", "http://127.0.0.1:1"],
-    says: ["nothing answers at http://127.0.0.1:1: connection refused", "exit 1"],
+    says: ["no server answers at http://127.0.0.1:1: connection refused", "exit 1"],
   },
   {
     mistake: "another program listens at the address to check",
@@ -347,7 +347,7 @@ export const users: Mistake[] = [
   {
     mistake: "metrics of a tasks file",
     command: ["metrics", "tasks.jsonl"],
-    says: ["tasks.jsonl has no rollouts: its rows have no reward and no response, as in a tasks file", "exit 1"],
+    says: ["tasks.jsonl has no rollouts: its rows have no reward and no response. Is it a tasks file?", "exit 1"],
   },
   {
     mistake: "metrics of a file that is missing",
@@ -369,7 +369,7 @@ export const users: Mistake[] = [
     mistake: "init into a folder with files",
     files: { "mine/notes.txt": "x" },
     command: ["init", "mine"],
-    says: ["the folder mine exists and contains notes.txt", "exit 1"],
+    says: ["the folder mine already exists and contains notes.txt", "exit 1"],
   },
   {
     mistake: "an error code that does not exist",

@@ -41,7 +41,7 @@ test("every snippet prints the output in its comments", { tags: ["full"], timeou
 });
 
 describe("the mistakes", () => {
-  const rows = tableIn(page, "", "what people write");
+  const rows = tableIn(page, "", "mistake");
   // Up to the first session.
   const [definition = ""] = snippets.at(-1)?.split("const sessions =") ?? [];
 
@@ -112,7 +112,7 @@ test("the checklist runs, and every case that it names is tried", { tags: ["full
   const store = await run(checkStore, folder);
 
   const passed = (printed: string, name: string): boolean => linesOf(printed).includes(`pass     ${name}`);
-  const rows = tableIn(page, "what must hold");
+  const rows = tableIn(page, "requirement");
   const [inProcess, overHttp] = [
     rows.flatMap(([, own = ""]) => codeIn(own)),
     rows.flatMap(([, , own = ""]) => codeIn(own)),
@@ -128,7 +128,7 @@ test("the checklist runs, and every case that it names is tried", { tags: ["full
 /** Without a known solution, some cases of a server are tried only in part. */
 function tried(printed: string, name: string): boolean {
   return linesOf(printed).some(
-    (line) => line === `pass     ${name}` || line.startsWith(`skipped  ${name} (no solution`),
+    (line) => line === `pass     ${name}` || line.startsWith(`skipped  ${name} (there is no solution`),
   );
 }
 

@@ -106,6 +106,6 @@ test("a worker that is blocked ends, and says why", async () => {
   const { stderr } = await worker.ended;
   expect(worker.process.signalCode).toBe("SIGALRM");
   expect(stderr).toContain(
-    "ends: code of an environment or an agent has blocked it for 1 s; other workers continue its rollouts",
+    "stops: the code of an environment or agent blocked it for 1 s. Other workers continue its rollouts",
   );
 });

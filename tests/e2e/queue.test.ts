@@ -32,7 +32,7 @@ test("three workers give the rows of one process, and either can resume the othe
   collecting.process.kill("SIGINT");
   const stopped = await collecting.ended;
   expect(stopped.code).toBe(130);
-  expect(stopped.stderr).toContain("workers finish the running episodes, and --resume uses their results");
+  expect(stopped.stderr).toContain("the workers finish the running episodes, and --resume will collect their results");
   const { collections } = JSON.parse(
     (await command(world.folder, "queue", "status", "--queue", redis.url, "--json")).stdout,
   );
@@ -94,7 +94,7 @@ test(
     await collecting.printed("the collector's files differ from this worker's: environment's file");
     const status = await command(world.folder, "queue", "status", "--queue", redis.url);
     expect(status.stdout).toMatch(
-      /[1-9]\d* put back, 0 finished and not collected\n {4}put back by \S+: the collector's files/,
+      /[1-9]\d* returned to the queue, 0 finished but not yet collected\n {4}returned by \S+: the collector's files/,
     );
     expect(world.calls()).toEqual([]);
     const right = await startWorker(world, redis.url);
@@ -110,7 +110,7 @@ test("invalid options are refused clearly, without a password", { tags: ["full"]
   const world = worldOf(1);
   const collect = ["collect", world.folder, "--agent", world.at("agent.mjs"), "--out"];
   const bad: [string[], string][] = [
-    [["worker", "--queue", "amqp://:geheim@mq"], "invalid_option: a queue is redis://HOST"],
+    [["worker", "--queue", "amqp://:geheim@mq"], "invalid_option: amqp: is not a valid queue URL; use redis://HOST"],
     [
       ["queue", "status", "--queue", "redis://:geheim@127.0.0.1:1"],
       "store_busy: the queue at redis://127.0.0.1:1 cannot",
@@ -121,10 +121,10 @@ test("invalid options are refused clearly, without a password", { tags: ["full"]
       [...collect, "a.jsonl", "--queue", "redis://:geheim@127.0.0.1:1", "--store", "sqlite:s.db"],
       "store_busy: the queue at ",
     ],
-    [[...collect, "b.jsonl", "--queue", "postgres://:geheim@db"], "invalid_option: a queue is redis://HOST"],
+    [[...collect, "b.jsonl", "--queue", "postgres://:geheim@db"], "invalid_option: postgres: is not a valid queue URL"],
     [
       [...collect, "c.jsonl", "--queue", "redis://127.0.0.1:1", "--store", "memory:"],
-      "invalid_option: workers cannot share memory:",
+      "invalid_option: workers cannot share a memory: store",
     ],
   ];
   const answers = await Promise.all(bad.map(([args]) => command(world.folder, ...args)));
@@ -167,21 +167,23 @@ test("the commands of docs/queue.md do what the page says", { tags: ["full"], ti
   cpSync(join(root, "examples/counter"), join(folder, "examples/counter"), { recursive: true });
   symlinkSync(join(root, "node_modules"), join(folder, "node_modules"));
   const blocks = [...fileAt("docs/queue.md").text.matchAll(/^```sh\n([^`]*)^```$/gm)].map(([, block = ""]) => block);
-  const lines = blocks.flatMap((block) => block.trim().split("\n"));
+  const lines = blocks.flatMap((block) => block.trim().split("\n")).map((line) => line.replace(/^npx /, ""));
   expect(lines.map((line) => line.split(" ", 2)[1])).toEqual(["worker", "collect", "queue", "queue", "collect"]);
   const [worker, ...others] = lines.map((line) =>
     line.replace("redis://127.0.0.1:6379", redis.url).split(" ").slice(1),
   );
   const running = await startCommand(folder, worker ?? []);
-  await running.printed(`plays the rollouts of ${redis.url}, 100 at once`);
+  await running.printed(`runs rollouts from ${redis.url}, 100 at a time`);
   const answers = [];
   for (const args of others) answers.push(await command(folder, ...args));
   const [collected, status, cleared, again] = answers;
   expect(collected).toMatchObject({ code: 0, stdout: expect.stringContaining("240 of 240 rollouts scored") });
-  expect(status?.stdout).toMatch(/the queue at .* is empty\n\n1 worker, 100 at once\n.* 0 of 100 active, for \d+ s/);
+  expect(status?.stdout).toMatch(
+    /the queue at .* is empty\n\n1 worker, 100 episodes at a time\n.* 0 of 100 active, for \d+ s/,
+  );
   expect(cleared).toMatchObject({ code: 0, stdout: `the queue at ${redis.url} has no abandoned collections\n` });
-  expect(again).toMatchObject({ code: 0, stdout: expect.stringContaining(", 240 before)") });
+  expect(again).toMatchObject({ code: 0, stdout: expect.stringContaining(", 240 earlier)") });
   expect(await redis.command("keys", "{holdfast:queue}:rollouts:*.*")).toBe("");
   running.process.kill("SIGTERM");
-  expect(await running.ended).toMatchObject({ code: 0, stderr: expect.stringMatching(/ends: 240 played\n$/) });
+  expect(await running.ended).toMatchObject({ code: 0, stderr: expect.stringMatching(/stopped: 240 played\n$/) });
 });

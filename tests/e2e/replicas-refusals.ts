@@ -81,7 +81,7 @@ export async function expectWaiting(server: Server, url: string, wrong: string, 
   waiting.process.stderr?.on("data", (chunk) => (errors += String(chunk)));
   await expect
     .poll(() => errors, { timeout: 30_000 })
-    .toMatch(/^waiting for the store, for about 30 s: .*cannot be reached/);
+    .toMatch(/^waiting up to 30 s for the store: .*cannot be reached/);
   expect(errors).not.toContain("sesame");
   await server.restart();
   await expect.poll(() => waiting.printed(), { timeout: 30_000 }).toMatch(/^listening on /);

@@ -39,7 +39,8 @@ async function playEpisodes(url: string, onAnswer: () => void): Promise<{ reward
 }
 
 const pages = (url: string): string => `viewer at ${url}/view, API at ${url}/docs\n`;
-const inMemory = "sessions end with this process; --store sqlite:sessions.db keeps them in a file\n";
+const inMemory =
+  "sessions are in memory only and are lost when this process ends; --store sqlite:sessions.db keeps them in a file\n";
 
 const all = <T>(value: T): T[] => Array.from({ length: episodes }, () => value);
 
@@ -169,7 +170,7 @@ test("DURABLE: a server that the system ends because a file of its store was tru
   await Promise.all(clients);
   expect(serving.process.signalCode).toBe("SIGBUS");
   expect((await serving.ended).stderr).toBe(
-    `holdfast serve was ended by the system (SIGBUS): ${file}-shm was truncated while in use. No answered call is lost; start the server again\n`,
+    `the operating system ended holdfast serve (SIGBUS): ${file}-shm was truncated while in use. No answered call is lost. Restart the server.\n`,
   );
 });
 

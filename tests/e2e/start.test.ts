@@ -17,7 +17,7 @@ test(
       const { code, stdout, stderr } = await inShell(`npm start --silent -- ${folder}`, root);
       expect(code, `${stdout}${stderr}`).toBe(0);
       expect(stdout).toContain(`240 of 240 rollouts scored: ${folder}/start-${number}/scripted.jsonl\n`);
-      expect(stdout).toContain("difference of the mean rewards (second - first) over 60 tasks\n");
+      expect(stdout).toContain("difference in mean reward (second - first) over 60 tasks\n");
       expect(stdout).toMatch(/\n\(count is now -?\d+\)\n/);
       expect(stdout).toMatch(/\nreward 1\n/);
       expect(stdout).toContain("\n  npx holdfast init my-environment\n");

@@ -254,12 +254,12 @@ describe("an answer", () => {
     [
       "with a text that is none",
       { ...message, content: [{ type: "text", text: 5 }] },
-      /a block of text that is not a text/,
+      /a text block that is not a string/,
     ],
     [
       "with a number for input",
       { ...message, content: [{ type: "tool_use", id: "a", name: "f", input: 5 }] },
-      /`input` that is not a text/,
+      /`input` that is not a string/,
     ],
     ["that is an error", { type: "error", error: { type: "api_error", message: "broke" } }, /broke/],
   ])("%s is model_failed", async (_, body, text) => {

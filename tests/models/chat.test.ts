@@ -182,6 +182,12 @@ describe("an answer", () => {
     });
   });
 
+  test("of SGLang has the tokens of its prompt in the choice, and continues with them", async () => {
+    const { output } = await answerTo(answering({}, { prompt_token_ids: [1, 2], token_ids: [5] }));
+    expect(output).toMatchObject([{ type: "message", prompt_token_ids: [1, 2], token_ids: [5] }]);
+    expect(chatBody({ input: output }, false)).toMatchObject({ required_prefix_token_ids: [1, 2, 5] });
+  });
+
   test("of all kinds becomes items in order, and extra fields of the message stay on it", async () => {
     const logprobs = { content: [{ token: "Rain", bytes: null, logprob: -0.1, top_logprobs: [] }], refusal: null };
     const given = {
@@ -273,21 +279,21 @@ describe("an answer", () => {
   });
 
   test.each([
-    ["no choices", { ...completion, choices: [] }, /without a choice/],
+    ["no choices", { ...completion, choices: [] }, /without a message in its first choice/],
     ["an error with status 200", { error: { message: "upstream is down", code: 502 } }, /upstream is down/],
     ["a choice that failed", answering({}, { error: { message: "cut off" }, finish_reason: "error" }), /cut off/],
-    ["a call without a name", answering({ tool_calls: [{ id: "a", function: {} }] }), /without a function's name/],
+    ["a call without a name", answering({ tool_calls: [{ id: "a", function: {} }] }), /without a function name/],
     ["a number for content", answering({ content: 5 }), /`content` that is not a list/],
     ["an object for content", answering({ content: { text: "Rain." } }), /`content` that is not a list/],
     ["texts for parts", answering({ content: ["Rain."] }), /`content` that is not a list of objects/],
     ["a part whose text is none", answering({ content: [{ type: "text", text: 5 }] }), /a part of `content`/],
-    ["a refusal that is not a text", answering({ content: null, refusal: true }), /a refusal that is not a text/],
+    ["a refusal that is not a string", answering({ content: null, refusal: true }), /a refusal that is not a string/],
     ["an object for calls", answering({ tool_calls: call("a", "f", "{}") }), /`tool_calls` that is not a list/],
     ["a text for a call", answering({ tool_calls: ["f"] }), /`tool_calls` that is not a list of objects/],
     [
       "a number for arguments",
       answering({ tool_calls: [call("a", "f", 5 as never)] }),
-      /`arguments` that is not a text/,
+      /`arguments` that is not a string/,
     ],
   ])("of %s is model_failed", async (_, body, message) => {
     await expect(answerTo(body)).rejects.toMatchObject({
@@ -411,9 +417,9 @@ describe("a stream", () => {
 
   test.each([
     [{ content: 5 }, /`content` that is not a list/],
-    [{ content: [{ type: "text", text: 5 }] }, /`content` that is not a text/],
+    [{ content: [{ type: "text", text: 5 }] }, /`content` that is not a string/],
     [{ tool_calls: {} }, /`tool_calls` that is not a list/],
-    [part(0, 5 as never, "a", "f"), /`arguments` that is not a text/],
+    [part(0, 5 as never, "a", "f"), /`arguments` that is not a string/],
   ])("with the delta %j is model_failed", async (delta, message) => {
     await expect(streamed(eventText([chunk(delta as Delta)]) + done)).rejects.toMatchObject({
       code: "model_failed",

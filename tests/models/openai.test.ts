@@ -165,7 +165,7 @@ describe("an answer", () => {
     [
       "has a part whose text is none",
       { ...answer, output: [{ type: "message", content: [{ type: "output_text", text: 5 }] }] },
-      /a part of `content` that is not a text/,
+      /a part of `content` that is not a string/,
     ],
     [
       "has an object for arguments",
@@ -243,10 +243,10 @@ describe("a stream", () => {
   test.each([
     ["a failed response", eventText([{ type: "response.failed", response: failing }]), /it broke/],
     ["an error", eventText([{ type: "error", code: "server_error", message: "it broke", param: null }]), /it broke/],
-    ["nothing", "", /before the answer was whole/],
-    ["half of it", eventText(events.slice(0, 3)), /before the answer was whole/],
+    ["nothing", "", /before the answer was complete/],
+    ["half of it", eventText(events.slice(0, 3)), /before the answer was complete/],
     ["what is no JSON", "data: {oops\n\n", /not a JSON object/],
-    ["a last event without its response", eventText([{ type: "response.completed" }]), /without its response/],
+    ["a final event without a response", eventText([{ type: "response.completed" }]), /without a response/],
   ])("of %s is model_failed", async (_, text, message) => {
     const server = await play(stream(text));
     await expect(modelAt(server.url).respond(hello, { onPiece: () => undefined })).rejects.toMatchObject({

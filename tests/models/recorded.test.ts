@@ -70,7 +70,7 @@ describe("recording", () => {
     expect(texts).toEqual(["answer 0", "answer 1", "answer 2"]);
     await expect(replay.respond(asking("a"))).rejects.toMatchObject({
       code: "model_exhausted",
-      message: expect.stringContaining("has 3 of them, and all were given"),
+      message: expect.stringContaining("has 3 answers to this request, and all of them were used"),
     });
     // With a model, the fourth request is sent and recorded.
     const further = recordedModel({ file, model: countingModel() });
@@ -156,12 +156,12 @@ describe("replaying", () => {
       code: "model_exhausted",
       message:
         `${file} has no answer to the request ${hash("sha256", canonicalText(request as never))}: ` +
-        'the nearest recorded request differs first at /input/2/output: recorded "3", asked "4"',
+        'the most similar recorded request differs at /input/2/output: recorded "3", requested "4"',
     });
     const warmer = recordedModel({ file }).respond({ input: [user("a")], temperature: 1 });
-    await expect(warmer).rejects.toThrow("differs first at /temperature: recorded nothing, asked 1");
+    await expect(warmer).rejects.toThrow("differs at /temperature: recorded nothing, requested 1");
     const shorter = recordedModel({ file }).respond({ input: [] });
-    await expect(shorter).rejects.toThrow('differs first at /input/0: recorded {"type":"message"');
+    await expect(shorter).rejects.toThrow('differs at /input/0: recorded {"type":"message"');
   });
 
   test("reports an empty recording, and a missing one until it exists", async () => {
@@ -169,7 +169,7 @@ describe("replaying", () => {
     const replay = recordedModel({ file });
     await expect(replay.respond(asking("a"))).rejects.toMatchObject({
       code: "invalid_option",
-      message: `the recording ${file} cannot be read: the file does not exist; pass a model to record one`,
+      message: `cannot read the recording ${file}: the file does not exist; pass a model to record one`,
     });
     await writeFile(file, "");
     await expect(replay.respond(asking("a"))).rejects.toThrow("the recording is empty");
@@ -210,7 +210,7 @@ describe("the file", () => {
       await appendFile(file, `\n${line}\n`);
       await expect(recordedModel({ file }).respond(asking("a"))).rejects.toMatchObject({
         code: "store_corrupt",
-        message: expect.stringContaining(`line 3 of ${file} is not an entry`),
+        message: expect.stringContaining(`line 3 of ${file} is not a recorded entry`),
       });
     },
   );

@@ -63,7 +63,7 @@ describe("the next answer of a list", () => {
     const short = scriptedModel(["only"]);
     await expect(textAfter(short, user("a"), assistant("only"), user("b"))).rejects.toMatchObject({
       code: "model_exhausted",
-      message: expect.stringContaining("has 1 answer, and the assistant has had 1 turn"),
+      message: expect.stringContaining("has 1 answer, but the model was asked for answer 2"),
     });
     await expect(textAfter(scriptedModel([]), user("a"))).rejects.toMatchObject({ code: "model_exhausted" });
   });
@@ -107,7 +107,7 @@ describe("an answer", () => {
     await expect(scriptedModel([bad]).respond({ input: [] })).rejects.toMatchObject({ code: "not_json" });
     await expect(scriptedModel([3 as unknown as string]).respond({ input: [] })).rejects.toMatchObject({
       code: "model_failed",
-      message: "answer 0 of the script is not a text, { calls } or { output }",
+      message: "answer 0 of the script must be a string, { calls } or { output }",
     });
   });
 

@@ -16,11 +16,11 @@ describe.each(apis.map((played) => ({ name: played.api.name, ...played })))("$na
 
   const broken: [string, Reply, RegExp][] = [
     ["is cut in the middle", cut(text.slice(0, -5), "application/json"), /in the middle of its answer/],
-    ["is an HTML page", html, /is the base URL right.*Welcome to nginx/],
+    ["is an HTML page", html, /is the base URL correct.*Welcome to nginx/],
     ["is empty", raw("", type), /an empty body/],
     ["is no object", raw("[1]", type), /not an object/],
     ["is shorter than it says", cut(text, "application/json", text.length + 9), /cut|middle|closed/],
-    ["is an object of something else", json({ hello: "world" }), /cannot be read/],
+    ["is an object of something else", json({ hello: "world" }), /sent an invalid answer/],
     ["is not HTTP", (response) => response.socket?.end("what?\r\n\r\n"), /could not be reached/],
     ["is a closed connection", (response) => response.socket?.destroy(), /could not be reached/],
     ["is status 500", json({ error: { message: "it broke" } }, 500), /status 500: it broke/],
@@ -141,7 +141,7 @@ describe.each(apis.map((played) => ({ name: played.api.name, ...played })))("$na
     const server = await play(endless);
     await expect(impatient(api, server.url).model.respond(hello)).rejects.toMatchObject({
       code: "model_failed",
-      message: expect.stringContaining("more than 64 MB"),
+      message: expect.stringContaining("larger than 64 MB"),
       detail: { attempts: 1 },
     });
     await server.left();
@@ -160,7 +160,7 @@ describe.each(apis.map((played) => ({ name: played.api.name, ...played })))("$na
       { status: 404 },
       /unknown model/,
     ],
-    ["a redirection", raw("", { location: "https://x.test/" }, 307), { status: 307 }, /redirection.*baseUrl/],
+    ["a redirection", raw("", { location: "https://x.test/" }, 307), { status: 307 }, /redirect.*baseUrl/],
     [
       "too long a conversation, whatever the status",
       json({ error: { message: "This model's maximum context length is 8192 tokens" } }, 500),

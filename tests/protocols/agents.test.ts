@@ -12,6 +12,7 @@ import {
   type Agent,
   type Conversations,
   type Model,
+  type RunEvent,
 } from "holdfast";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { z } from "zod";
@@ -88,7 +89,7 @@ onEveryStore("a session is opened, run, inspected, rewound and closed", async (p
   const { status, body } = await client("POST", `${at}/run`, {
     body: { message: "I am Ann.", state_delta: { day: 1 } },
   });
-  expect([status, body.session, body.outcome]).toEqual([200, session, "answered"]);
+  expect([status, body.session, body.outcome, body.text]).toEqual([200, session, "answered", "Hi Ann!"]);
   expect(body.events.map(({ type }: { type: string }) => type)).toEqual(turn);
   expect((await client("GET", at)).body).toMatchObject({ session, user: "ann", version: 7 });
   const after = { ...state, day: 1, turns: 1, answer: "Hi Ann!", "user:name": "Ann" };
@@ -116,7 +117,7 @@ onEveryStore("LIFECYCLE: events of a run are stored before they are sent, and pi
   for await (const text of await streamed(client, at, { message: "I am Ann." })) {
     const { event, data } = parse(text);
     if (event !== "partial" || told.at(-1) !== "partial") told.push(event);
-    if (event === "done") expect(data).toMatchObject({ outcome: "answered" });
+    if (event === "done") expect(data).toMatchObject({ outcome: "answered", text: "Hi Ann!" });
     else expect(data.type).toBe(event);
     if (event !== "partial" && event !== "done") {
       const { events } = (await client("GET", `${at}/events?after=${data.version - 1}`)).body;
@@ -267,8 +268,8 @@ describe("a run", () => {
     const sessions = createSessions({ app: "greeter", store: memoryStore() });
     onTestFinished(() => sessions.stop());
     const agent = greeter(polite());
-    async function* broken(): AsyncGenerator<{ type: string }, never, undefined> {
-      yield { type: "agent.began" };
+    async function* broken(): AsyncGenerator<RunEvent, never, undefined> {
+      yield { type: "agent.began" } as RunEvent;
       throw new Error("a secret");
     }
     const client = clientFor(restProtocol({ agent, sessions, run: broken }));
@@ -338,6 +339,11 @@ onEveryStore(
     expect(await ids("user=bob")).toEqual([other]);
     expect(await ids(`labels=${encodeURIComponent(JSON.stringify(labels))}`)).toEqual([session, fork.body.session]);
     expect(await ids("user=bob&labels=%7B%22topic%22%3A%22bill%22%7D")).toEqual([]);
+    const titled = await client("POST", `/v1/sessions/${session}/label`, { body: { labels: { title: "May" } } });
+    expect(titled).toMatchObject({ status: 200, body: { session, labels: { topic: "bill", title: "May" } } });
+    expect(await ids(`labels=${encodeURIComponent('{"title":"May"}')}`)).toEqual([session]);
+    const moved = await client("POST", `/v1/sessions/${session}/label`, { body: { labels: { user: "bob" } } });
+    expect(moved).toMatchObject({ status: 400, body: { error: { code: "invalid_option" } } });
     await client("DELETE", `/v1/sessions/${other}`);
     expect(await ids("open=true&limit=1")).toEqual([session]);
   },
@@ -386,9 +392,9 @@ describe("bad requests", () => {
       [`${at}/run`, { message: 3 }, "message must be a string or an array"],
       [`${at}/run`, { message: [{ type: "message", role: "nobody", content: "x" }] }, "without a role"],
       [`${at}/run`, { message: "x", state_delta: 3 }, "state_delta must be an object"],
-      [`${at}/run`, { state_delta: {} }, "state_delta requires message"],
-      [`${at}/rewind`, {}, "the body must have 1 of version, invocation"],
-      [`${at}/rewind`, { version: 1, invocation: "x" }, "the body must have 1 of version, invocation"],
+      [`${at}/run`, { state_delta: {} }, "`stateDelta` needs a message or results"],
+      [`${at}/rewind`, {}, "the body must have 1 of these fields: version, invocation"],
+      [`${at}/rewind`, { version: 1, invocation: "x" }, "the body must have 1 of these fields: version, invocation"],
       [`${at}/fork`, { set: 3 }, "set must be an object"],
       [`${at}/rewind`, { invocation: 3 }, "invocation must be a string"],
     ] as const) {

@@ -51,7 +51,7 @@ const inTurn =
     calls[turn];
 
 const add = (by: number): ToolCall => ({ name: "add", arguments: { by } });
-const otherTask = "the row is not the task that this episode was seeded with";
+const otherTask = "the row does not match the task that this episode was seeded with";
 const masked = { reward: 0, mask_sample: true, _ng_failure_class: "verify" };
 
 test("an honest model earns its reward, with nothing at the top that a collector takes for a metric", async () => {
@@ -125,7 +125,7 @@ describe("RESERVED: a model that asks for its reward", () => {
       return told === 1 ? undefined : add(1);
     });
     expect(told).toBe(1);
-    expect(cheated.row).toMatchObject({ ...masked, failure_reason: expect.stringContaining("was verified before") });
+    expect(cheated.row).toMatchObject({ ...masked, failure_reason: expect.stringContaining("was already verified") });
   });
 
   test("with a row that it made up cannot choose the task to be judged by", async () => {
@@ -165,7 +165,7 @@ describe("RESERVED: a model that asks for its reward", () => {
       const { failure_reason, _ng_failure_reason, ...told } = JSON.parse(cheated.outputs[0] ?? "");
       expect([failure_reason, _ng_failure_reason]).toEqual([otherTask, otherTask]);
       expect(told).toEqual({ ...guess, ...masked, failure_kind: "verify" });
-      expect(cheated.row).toMatchObject({ ...masked, failure_reason: expect.stringContaining("was verified before") });
+      expect(cheated.row).toMatchObject({ ...masked, failure_reason: expect.stringContaining("was already verified") });
       const honest = await simpleAgent(url, asked, inTurn([say]));
       expect(honest.row).toMatchObject({ reward: 1, holdfast: { verdicts: 1 } });
       expect(honest.row).not.toHaveProperty("mask_sample");

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { defineEnvironment, tool, type Sessions } from "holdfast";
 import { z } from "zod";
 import type { AnyEnvironment } from "../../src/core/environment.ts";
-import type { Protocol, Reply, Request, Tokens } from "../../src/core/protocol.ts";
+import type { DecoratingProtocol, Reply, Request, Tokens } from "../../src/core/protocol.ts";
 import { gymProtocol } from "../../src/protocols/gym.ts";
 import { aggregate } from "../../src/rollout/metrics.ts";
 import { createTokens } from "../../src/server/tokens.ts";
@@ -59,7 +59,7 @@ export const gymCounter = defineEnvironment({
 
 export const tokensOf = (key = "a key for tests"): Tokens => createTokens([key]);
 
-export function gymOf<E extends AnyEnvironment>(sessions: Sessions<E>, tokens = tokensOf()): Required<Protocol> {
+export function gymOf<E extends AnyEnvironment>(sessions: Sessions<E>, tokens = tokensOf()): DecoratingProtocol {
   return gymProtocol({ sessions, tokens, aggregate });
 }
 
@@ -96,10 +96,10 @@ function arrivedOf(request: Request, reply: Reply): Arrived {
 
 /** Behaves like NeMo Gym's client: keeps only the cookies of the last reply. */
 export class StrictClient {
-  protocol: Required<Protocol>;
+  protocol: DecoratingProtocol;
   cookie: string | undefined;
 
-  constructor(protocol: Required<Protocol>, cookie?: string) {
+  constructor(protocol: DecoratingProtocol, cookie?: string) {
     this.protocol = protocol;
     this.cookie = cookie;
   }

@@ -47,7 +47,7 @@ export function replicaOf<E extends AnyEnvironment>(
 }
 
 /** A fetch that calls an app. Aborting it means that the client leaves. */
-function fetchOf(app: App): typeof fetch {
+export function fetchOf(app: App): typeof fetch {
   return async (target, init = {}) => {
     const url = new URL(target instanceof Request ? target.url : target);
     const headers = Object.fromEntries([...new Headers(init.headers)].map(([name, value]) => [name, value]));

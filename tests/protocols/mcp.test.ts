@@ -71,6 +71,32 @@ const clients = [
 ] as const;
 
 describe.each(clients)("$name", ({ connect }) => {
+  test("reads the schema of a tool's result, and a result that it refuses is an error of the tool", async () => {
+    const output = z.object({ count: z.number() });
+    const environment = defineEnvironment({
+      name: "checked",
+      state: z.object({ count: z.number().default(0) }),
+      tools: {
+        right: tool({ description: "Right.", output, run: ({ state }) => ({ count: ++state.count }) }),
+        wrong: tool({ description: "Wrong.", output, run: async ({ state }) => ({ count: `${++state.count}` }) }),
+        listed: tool({ description: "A list.", output: z.array(z.number()), run: () => [1] }),
+      },
+      unseeded: "defaults",
+    });
+    const replica = replicaOf(environment);
+    const { session } = await replica.sessions.open();
+    const client = await connect(replica, { path: replica.bindings.address(session).bound_url_path });
+    const { tools } = await client.listTools();
+    const outputSchema = { type: "object", properties: { count: { type: "number" } }, required: ["count"] };
+    expect(tools).toMatchObject([{ outputSchema }, { outputSchema }, { name: "listed" }]);
+    expect(tools[2]).not.toHaveProperty("outputSchema");
+    expect(await client.callTool({ name: "right" })).toMatchObject({ structuredContent: { count: 1 } });
+    const wrong = await client.callTool({ name: "wrong" });
+    expect(wrong).toMatchObject({ isError: true, content: [{ text: expect.stringContaining("count: ") }] });
+    expect(await client.callTool({ name: "listed" })).toMatchObject({ content: [{ text: "[1]" }] });
+    expect(await replica.sessions.state(session)).toEqual({ count: 1 });
+  });
+
   test("lists and calls the tools of a session that the path names, and gets no session id", async () => {
     const replica = replicaOf(counter);
     const { session, path } = await bound(replica);
@@ -152,18 +178,20 @@ describe.each(clients)("$name", ({ connect }) => {
   });
 
   test("cancels a running call, which then changes nothing", async () => {
-    const replica = replicaOf(counter);
+    const store = memoryStore();
+    const replica = replicaOf(counter, { store });
     const { session, path } = await bound(replica);
     const client = await connect(replica, { path });
     const leaving = new AbortController();
-    const calling = client.callTool({ name: "wait", arguments: { ms: 60_000 } }, { signal: leaving.signal });
+    const calling = client.callTool({ name: "wait", arguments: { ms: 3_000 } }, { signal: leaving.signal });
     const refused = expect(calling).rejects.toThrow();
     await sleep(50);
     leaving.abort(new Error("enough"));
     await refused;
-    // An engine stops when nothing runs: the call would take a minute.
+    // An engine stops when nothing runs: a call that continues would add one before that.
     await replica.sessions.stop();
-    expect(await replica.sessions.state(session).catch(() => ({ count: 0 }))).toMatchObject({ count: 0 });
+    const { sessions } = replicaOf(counter, { store });
+    expect(await sessions.state(session)).toMatchObject({ count: 0 });
   }, 10_000);
 });
 

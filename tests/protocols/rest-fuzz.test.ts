@@ -2,7 +2,8 @@
 import { defineAgent, isHoldfastError, run, scriptedModel } from "holdfast";
 import fc from "fast-check";
 import { expect } from "vitest";
-import { conversationRoutes, episodeRoutes, type Route } from "../../src/protocols/rest/routes.ts";
+import { conversationRoutes } from "../../src/protocols/rest/conversation-routes.ts";
+import { episodeRoutes, type Route } from "../../src/protocols/rest/routes.ts";
 import { goingOnOf } from "../rollout/continuing.ts";
 import type { Protocol } from "../../src/core/protocol.ts";
 import { restProtocol } from "../../src/protocols/rest.ts";

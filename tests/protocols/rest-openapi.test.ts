@@ -17,7 +17,9 @@ import { counter } from "../session/counter.ts";
 import { goingOnOf } from "../rollout/continuing.ts";
 import { onEveryStore, open } from "../session/engine.ts";
 import { onEveryStore as onEveryAgentStore } from "../agent/engine.ts";
+import { createTaskFiles } from "../../src/rollout/task-files.ts";
 import { restProtocol } from "../../src/protocols/rest.ts";
+import { createUserTokens } from "../../src/server/user-tokens.ts";
 import { clientFor, clientOf, type Client, type Got } from "./rest-client.ts";
 
 const [memory] = everyStore as [(typeof everyStore)[0]];
@@ -68,7 +70,7 @@ async function walk(client: Client, session: object): Promise<number> {
   const operations = operationsOf(document);
   for (const [path, method, operation] of operations) {
     const { body } = await client("POST", "/v1/sessions", { body: session });
-    const target = path.replace("{id}", body.session);
+    const target = path.replace("{id}", path.startsWith("/v1/tasks") ? "default" : body.session);
     const example = operation.requestBody?.content["application/json"].example;
     const good = await client(method.toUpperCase(), target, { body: example });
     expect(good.status, `${operation.operationId}: ${JSON.stringify(good.body)}`).toBeLessThan(300);
@@ -97,14 +99,17 @@ async function walk(client: Client, session: object): Promise<number> {
 
 onEveryStore("every operation of an environment, called with its example, gives a documented reply", async (place) => {
   const episodes = place.engine(counter);
-  const client = clientOf(episodes, goingOnOf(episodes, { scripted: () => scriptedModel(() => "Done.") }));
-  expect(await walk(client, { task: { start: 1, goal: 2 } })).toBe(18);
+  const sessionPlayer = goingOnOf(episodes, { scripted: () => scriptedModel(() => "Done.") });
+  const tasks = createTaskFiles("examples/counter");
+  const client = clientFor(restProtocol({ sessions: episodes, sessionPlayer, tasks }));
+  expect(await walk(client, { task: { start: 1, goal: 2 } })).toBe(20);
 });
 
 onEveryAgentStore("every operation of an agent, called with its example, gives a documented reply", async (place) => {
   const agent = defineAgent({ name: "greeter", model: scriptedModel(() => "Hi!"), toolsets: [unreachable] });
-  const client = clientFor(restProtocol({ sessions: place.engine("greeter", { agent }), agent }));
-  expect(await walk(client, { user: "ann" })).toBe(14);
+  const issueToken = createUserTokens(["a key for tests that is long enough"]).issue;
+  const client = clientFor(restProtocol({ sessions: place.engine("greeter", { agent }), agent, issueToken }));
+  expect(await walk(client, { user: "ann" })).toBe(17);
 });
 
 const unreachable: Toolset = {

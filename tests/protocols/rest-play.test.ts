@@ -48,8 +48,8 @@ test("an invalid request is refused, and nothing is called", async () => {
     [{ model: "gpt" }, 'model must be one of "adder", not "gpt"'],
     [{ model: 3 }, "model must be a string, not 3"],
     [{ model: "adder", input: 3 }, "input must be a string or an array, not 3"],
-    [{ model: "adder", input: [] }, "input must be a text or items: the list is empty"],
-    [{ model: "adder", input: [{ type: "function_call" }] }, "input must be a text or items: item 0"],
+    [{ model: "adder", input: [] }, "input must be a string or a list of items: the list is empty"],
+    [{ model: "adder", input: [{ type: "function_call" }] }, "input must be a string or a list of items: item 0"],
     [{ model: "adder", max_steps: 0 }, "max_steps must be an integer from 1 to 1000, not 0"],
     [{ model: "adder", maxSteps: 3 }, 'the body has no field "maxSteps"'],
   ] as const) {

@@ -295,7 +295,7 @@ describe("a bad request names the field, the reason, and a correct value", () =>
     ["POST", "", { tsak: {} }, "tsak", 'the body has no field "tsak"; its fields are task, random, labels, tools'],
     ["POST", "", { random: "7" }, "random", 'random must be a number, not "7"'],
     ["POST", "", { task, labels: [] }, "labels", "labels must be an object, not an array"],
-    ["POST", "", { labels: { a: 1 } }, "labels", "labels requires task; give both or neither"],
+    ["POST", "", { labels: { a: 1 } }, "labels", "labels requires task; send both or neither"],
     ["GET", "?limit=0", undefined, "limit", "limit must be an integer from 1 to 1000, not 0"],
     ["GET", "?limit=1001", undefined, "limit", "limit must be an integer from 1 to 1000, not 1001"],
     ["GET", "?limit=ten", undefined, "limit", 'limit must be an integer from 1 to 1000, not "ten"'],

@@ -204,7 +204,7 @@ test("only a row posted to /run is played", async () => {
 test("without a runner there is no /run, and no environment has a tool of that name", async () => {
   const legs = (): unknown =>
     defineEnvironment({ name: "legs", tools: { run: tool({ description: "Run.", run: () => "ran" }) } });
-  expect(legs).toThrow('the tool name "run" of legs is reserved');
+  expect(legs).toThrow('the tool name "run" in legs is reserved');
   const environment = defineEnvironment({ name: "legs", tools: {} });
   const serving = await serve({ environments: [environment], store: memoryStore(), port: 0, log: { what: "none" } });
   onTestFinished(() => serving.close());

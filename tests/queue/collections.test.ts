@@ -80,14 +80,15 @@ test("changed files are refused, and so is code that was loaded before they chan
   writeFileSync(file, text.replace("state.n,", "3 * state.n,"));
   const after = await collectionOf(folder);
   await expect(collections.openPlayer(after)).rejects.toThrow(
-    `${folder} has changed since this worker loaded it; start the worker again`,
+    `${folder} has changed since this worker loaded it; restart the worker`,
   );
 });
 
 test("sessions in a file of another machine are refused, unless the worker names their location", async () => {
   const elsewhere = { store: "sqlite:/data/x.db", host: "another-machine" };
   const { folder, collections } = newWorld();
-  const message = "its sessions are in sqlite:/data/x.db on another-machine; use a store that all can reach";
+  const message =
+    "the sessions are in sqlite:/data/x.db on another-machine, which this worker cannot reach; use a shared store";
   await expect(collections.openPlayer(await collectionOf(folder, elsewhere))).rejects.toThrow(message);
   const other = newWorld("memory:");
   const play = await other.collections.openPlayer(await collectionOf(other.folder, elsewhere));
@@ -108,7 +109,7 @@ test("a path in a job must lead into the worker's folder, also through a link", 
   ];
   for (const [target, more, model] of foreign) {
     const playing = inside.collections.openPlayer(await collectionOf(target, more, model));
-    await expect(playing).rejects.toThrow(/^.* is not in the folder that this worker was started in$/);
+    await expect(playing).rejects.toThrow(/^.* is outside the folder that this worker was started in$/);
   }
   expect(readdirSync(outside.folder)).not.toContain("new.db");
 });
@@ -120,7 +121,7 @@ test.each([
   ["s3://bucket?style=path&region=127.0.0.1/", "s3://bucket?style=path", "AWS_SESSION_TOKEN"],
 ])("a store at %s is not sent the worker's key, %s may be opened", (bare, own, name) => {
   const variables = { [name]: "geheim" };
-  const refused = `its store would be sent ${name} of this worker; name the store with the worker's own --store`;
+  const refused = `the job's store would receive this worker's secret ${name}; name the store with the worker's own --store`;
   expect(() => assertStore(tmpdir(), bare, variables)).toThrow(refused);
   assertStore(tmpdir(), bare, {});
   assertStore(tmpdir(), own, variables);

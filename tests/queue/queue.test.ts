@@ -292,9 +292,7 @@ describe("a queue", () => {
     const trouble = { type: "crashed", times: 1, reason };
     const status = async () => (await queueStatus(addressTo(redis.port))).collections[0];
     await expect.poll(status).toMatchObject({ active: 1, trouble });
-    await expect
-      .poll(() => said, { timeout: 15_000 })
-      .toContain(`worker ${first.name} plays a rollout again: ${reason}`);
+    await expect.poll(() => said, { timeout: 15_000 }).toContain(`worker ${first.name} retries a rollout: ${reason}`);
   });
 
   test("a rollout that waited for its model when its worker ended is played beside others, at first", async () => {

@@ -29,13 +29,13 @@ test("a worker process that is killed is replaced, and the collection ends whole
   const args = ["worker", "--queue", redis.url, "--workers", "2", "--concurrency", "2"];
   const supervisor = await startCommand(world.folder, args, { CALLS: world.at("calls"), PAUSE: "100" });
   const parent = supervisor.process.pid as number;
-  await supervisor.printed(" at once");
+  await supervisor.printed(" at a time");
   await until(() => childrenOf(parent).length === 2);
   const collecting = await world.start(["--queue", redis.url, "--out", "run.jsonl", "--repeats", "2"]);
   await until(() => world.calls().length > 8);
   const [killed] = childrenOf(parent) as [number];
   process.kill(killed, "SIGKILL");
-  await supervisor.printed(`worker process ${killed} ended (SIGKILL); another one starts in 0.5 s`);
+  await supervisor.printed(`worker process ${killed} ended (SIGKILL); a new one starts in 0.5 s`);
   expect(await collecting.ended).toMatchObject({ code: 0 });
   expect(keysOf(rowsOf(world.at("run.jsonl"))).length).toBe(24);
   await until(() => childrenOf(parent).length === 2);
@@ -48,7 +48,7 @@ test("a worker process that is killed is replaced, and the collection ends whole
 test("workers end when their supervisor is killed", { timeout }, async () => {
   const [world, redis] = [newWorld([taskLine(1)]), await newRedis()];
   const supervisor = await startCommand(world.folder, ["worker", "--queue", redis.url, "--workers", "1"]);
-  await supervisor.printed(" at once");
+  await supervisor.printed(" at a time");
   const children = childrenOf(supervisor.process.pid as number);
   expect(children.length).toBe(1);
   supervisor.process.kill("SIGKILL");

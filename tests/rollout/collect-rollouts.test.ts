@@ -198,7 +198,7 @@ describe("the random seed of the environment", () => {
     await rm(base.out);
     const again = { ...base, environment: die, repeats: 3, limit: 1, resume: true, store: "memory:" };
     const changed = collectRollouts({ ...again, randomSeed: "per-task" });
-    await expect(changed).rejects.toThrow('random-seed was "per-rollout" and is "per-task"');
+    await expect(changed).rejects.toThrow('random-seed was "per-rollout" and is now "per-task"');
     expect(await rolled({ ...again })).toEqual(wanted);
   });
 });
@@ -210,7 +210,7 @@ const large: RequestListener = (_, response) => void response.end("x".repeat(2_0
 test.each([
   ["hangs", { replyTimeout: 100 }, hanging, "did not answer within 100 ms"],
   ["stops in its reply", { replyIdle: 100 }, stopping, "sent nothing for 100 ms"],
-  ["sends too much", { maxReply: 1 }, large, "more than 1 MB"],
+  ["sends too much", { maxReply: 1 }, large, "larger than 1 MB"],
 ])("a server that %s ends the attempt with the reason", async (_, limits, listener, reason) => {
   const server = createServer((request, response) => {
     if (request.url === "/seed_session") response.end("{}");
@@ -268,7 +268,7 @@ describe("settings of the model", () => {
       request: { top_k: 3 },
     });
     const again = collectRollouts({ ...given, model, ...flags, request: { top_k: 4 }, resume: true });
-    await expect(again).rejects.toThrow(/request was \{"top_k":3,"temperature":1\} and is \{"top_k":4\}/);
+    await expect(again).rejects.toThrow(/request was \{"top_k":3,"temperature":1\} and is now \{"top_k":4\}/);
     await collectRollouts({ ...given, model, ...flags, resume: true });
   });
 
@@ -278,7 +278,7 @@ describe("settings of the model", () => {
     await expect(refused({ request: { tools: [] } })).rejects.toThrow("--request cannot set `tools`");
     await expect(refused({ request: { instructions: "x" } })).rejects.toThrow("use --system");
     const agent = defineAgent({ name: "own", model: press });
-    await expect(refused({ agent, system: "x" })).rejects.toThrow("--system is for the plain agent");
+    await expect(refused({ agent, system: "x" })).rejects.toThrow("--system cannot be combined with --agent");
   });
 });
 
@@ -372,7 +372,7 @@ describe("the record of a collection", () => {
     expect(store).toBeUndefined();
     expect(asked).toEqual([]);
     expect(notes).toEqual([
-      `the sessions are left out: the record of ${given.out} names the store ${url}; a record may come from somebody else, so name the store with --store to open it`,
+      `sessions are not shown: the run record of ${given.out} names the store ${url}; a record may come from another person, so that store is opened only if you name it with --store`,
     ]);
   });
 });

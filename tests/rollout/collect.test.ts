@@ -1,7 +1,7 @@
 // A collection plays missing rollouts with limited concurrency, and writes each outcome once despite interruptions.
 import { copyFileSync, existsSync, readFileSync, rmSync, truncateSync } from "node:fs";
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
+import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { FailureKind, Play, Rollout, TaskRow } from "../../src/core/rollout.ts";
@@ -55,6 +55,18 @@ test("every task is played the given number of times, and its rows and inputs ar
   expect(keysOf(rowsOf(outputPaths(out).inputs))).toEqual(wanted);
   expect(rowsOf(out)[0]).toMatchObject({ n: 0, session_id: expect.any(String), seconds: expect.any(Number) });
   expect(new Set(rowsOf(out).map((row) => row["session_id"])).size).toBe(6);
+});
+
+test("the first of many concurrent episodes ask their model before the last are opened", async () => {
+  const seen: string[] = [];
+  const play: Play = async (...given) => {
+    seen.push("open");
+    await nextTurn();
+    seen.push("ask");
+    return scored(...given);
+  };
+  await collected(newOut(), { play, concurrency: 512, lines: linesOf(512) });
+  expect(seen.lastIndexOf("open")).toBeGreaterThan(seen.indexOf("ask") + 256);
 });
 
 test("a rollout's own duration is used: it may have waited elsewhere", async () => {
@@ -423,5 +435,5 @@ test("a task with a field `metrics` of its own is refused: rows have the results
   expect(await collected(out, { lines: ['{"metrics":["wer"]}', '{"n":1}'] })).toMatchObject({ scored: 1, failed: 1 });
   const [failed] = rowsOf(outputPaths(out).failures);
   expect(failed).toMatchObject({ metrics: ["wer"], failure_kind: "task" });
-  expect(failed?.["failure_reason"]).toContain("line 1: rename its field `metrics`");
+  expect(failed?.["failure_reason"]).toContain("line 1: rename the field `metrics`");
 });

@@ -326,8 +326,8 @@ describe("a file without rollouts is refused", () => {
   test.each<[string, string, string | undefined]>([
     ["one without rows yet", "", undefined],
     ["one with a row after a line that is none", `oops\n${lines(rollout(0))}`, undefined],
-    ["text", "# Title\n\nwords\n", "a.jsonl has no rows of JSON lines: of line 1, it is not JSON"],
-    ["a list", "[1, 2]\n", "of line 1, it is not a JSON object"],
+    ["text", "# Title\n\nwords\n", "a.jsonl is not in JSON Lines format: line 1: it is not JSON"],
+    ["a list", "[1, 2]\n", "line 1: it is not a JSON object"],
   ])("%s", async (_, text, message) => {
     const asserted = assertRollouts(fileOf(text));
     if (message === undefined) await asserted;

@@ -40,8 +40,8 @@ test("an unreadable record is not a missing one", () => {
 test("every difference is named, with its old and new value", () => {
   const long = "x".repeat(100);
   expect(differences({ a: 1, b: [1], c: "same" }, { a: 2, b: [1], c: "same", d: long })).toEqual([
-    "a was 1 and is 2",
-    `d was null and is "${"x".repeat(59)}…`,
+    "a was 1 and is now 2",
+    `d was null and is now "${"x".repeat(59)}…`,
   ]);
   expect(differences({ limit: null }, {})).toEqual([]);
 });

@@ -52,7 +52,7 @@ test("a folder without the label is refused with the number of its rows", async 
   const folder = newFolder();
   writeFileSync(join(folder, "rows.jsonl"), lines([row(1, 1)]));
   await expect(readCurve(folder, "policy", ignore)).rejects.toThrow(
-    "no rows with the label policy; 1 rows have no such label",
+    "no rows with the label policy; 1 rows do not have this label",
   );
   await expect(readCurve(join(folder, "none"), "policy", ignore)).rejects.toThrow("does not exist");
 });

@@ -1,11 +1,9 @@
 // The messages of a rollout: each answer of the model keeps its own fields.
 import { expect, test } from "vitest";
-import { toChatMessages } from "../../src/models/chat/messages.ts";
 import { toChat } from "../../src/rollout/export/chat.ts";
 import type { Json } from "../../src/core/json.ts";
 
-const toMessages: Parameters<typeof toChat>[1] = (conversation) => toChatMessages(conversation, "developer");
-const chat = (output: Json[]) => toChat({ responses_create_params: { input: "hi" }, response: { output } }, toMessages);
+const chat = (output: Json[]) => toChat({ responses_create_params: { input: "hi" }, response: { output } });
 const call = (id: string, added = {}) => ({ type: "function_call", call_id: id, name: "f", arguments: "{}", ...added });
 const said = (text: string, added = {}) => ({ type: "message", role: "assistant", content: text, ...added });
 const output = (id: string) => ({ type: "function_call_output", call_id: id, output: "1" });

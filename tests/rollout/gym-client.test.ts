@@ -37,7 +37,7 @@ test("a server that stops in the middle of its answer fails the call after the i
 
 test("an answer larger than the limit fails the call", async () => {
   const url = await serverOf((_, response) => void response.end("x".repeat(2_000_000)));
-  const message = `the server at ${url} answered with more than 1 MB`;
+  const message = `the server at ${url} sent an answer larger than 1 MB`;
   const largest = 1024 * 1024;
   await expect(ask(url, undefined, { largest })).rejects.toMatchObject({ code: "server_failed", message });
 });
@@ -52,7 +52,7 @@ test("an endless answer is cut at 64 MB", async () => {
     response.on("drain", write);
     write();
   });
-  await expect(ask(url)).rejects.toMatchObject({ message: `the server at ${url} answered with more than 64 MB` });
+  await expect(ask(url)).rejects.toMatchObject({ message: `the server at ${url} sent an answer larger than 64 MB` });
   expect(sent).toBeLessThan(200);
 });
 

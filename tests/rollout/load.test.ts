@@ -114,7 +114,7 @@ describe("the kind of the target is detected:", () => {
     const wrong = await file("neither.mjs", "export default 3;");
     await expect(loadServed(wrong)).rejects.toMatchObject({ code: "cannot_load" });
     await file("neither/readme.txt", "");
-    await expect(loadServed(join(folder, "neither"))).rejects.toThrow("has no environment.ts and no agent.ts");
+    await expect(loadServed(join(folder, "neither"))).rejects.toThrow("contains neither an environment nor an agent");
   });
 });
 
@@ -161,7 +161,9 @@ describe("errors are reported:", () => {
     await expect(openStore("mysql://me:secret@host")).rejects.toThrow(
       '"mysql://…@host" is not a valid store URL; use memory:',
     );
-    await expect(openStore("sqlite:a.db", { cold: "sqlite:a.db" })).rejects.toThrow("another store than --store");
+    await expect(openStore("sqlite:a.db", { cold: "sqlite:a.db" })).rejects.toThrow(
+      "--cold and --store must be different stores",
+    );
     await expect(openStore("redis://host?expire=9", { cold: "sqlite:a.db" })).rejects.toThrow("expire");
     await expect(openStore("sqlite:")).rejects.toThrow("a SQLite store needs a file, as in sqlite:runs.db");
     await expect(openStore("counter.db")).rejects.toThrow("is not a valid store URL");

@@ -58,6 +58,9 @@ describe("createMetrics", () => {
       const mixed = fc.shuffledSubarray(rows, { minLength: rows.length, maxLength: rows.length });
       return fc.tuple(fc.constant(rows), mixed);
     });
+    // Two forks with the same reward, and numbers of different names.
+    const alike = rowsOf([[0.5, 0.5]]);
+    expect(await written(alike.toReversed())).toBe(await written(alike));
     await fc.assert(
       fc.asyncProperty(shuffled, async ([rows, mixed]) => {
         expect(await written(mixed)).toBe(await written(rows));

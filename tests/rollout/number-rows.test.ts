@@ -2,7 +2,6 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { toChatMessages } from "../../src/models/chat/messages.ts";
 import { openCollection } from "../../src/rollout/collection-index.ts";
 import { exportRollouts } from "../../src/rollout/export.ts";
 import { finishedRollouts } from "../../src/rollout/finished.ts";
@@ -76,9 +75,8 @@ describe("createRowNumbering", () => {
 
 describe("a file without task numbers", () => {
   test("is exported as one group per prompt", async () => {
-    const toMessages: Parameters<typeof exportRollouts>[1]["toMessages"] = (told) => toChatMessages(told, "developer");
     const counts = { rollouts: 0, left_out: 0, lines: 0 };
-    const options = { format: "grpo" as const, minReward: 1, toMessages, onBad: never };
+    const options = { format: "grpo" as const, minReward: 1, onBad: never };
     const groups: TaskRow[] = [];
     for await (const line of exportRollouts(await fileOf(...rows), options, counts)) groups.push(line);
     expect(groups).toMatchObject([

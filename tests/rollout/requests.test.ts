@@ -9,6 +9,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { z } from "zod";
 import type { TaskRow } from "../../src/core/rollout.ts";
+import { createRequestLog } from "../../src/rollout/requests/log.ts";
 import { everyStore } from "../every-store.ts";
 import { chatServer, completion, type ChatRequest } from "./chat-server.ts";
 import { keysOf, newFolder } from "./folder.ts";
@@ -247,6 +248,18 @@ for (const kind of everyStore) {
   });
 }
 
+test("nothing is written after a request's end, and a cancellation that comes too late is refused", async () => {
+  const store = memoryStore();
+  const log = createRequestLog({ store, environment: "pile", request: "r", mayWrite: () => true, onWritten: () => {} });
+  await log.write({ type: "begun", request: "r", rollouts: 0 });
+  const end = { type: "end", cancelled: false } as const;
+  const written = await Promise.allSettled([log.write(end), log.write({ type: "cancelled" })]);
+  expect(written.map(({ status }) => status)).toEqual(["fulfilled", "rejected"]);
+  expect(await codeOf(log.write({ type: "cancelled" }))).toBe("turn_lost");
+  await log.refresh();
+  expect(log.state).toMatchObject({ version: 2, isEnded: true, isCancelled: false });
+});
+
 test("requests share the places in turn: a small one does not wait for a large one that came first", async () => {
   let begin = (): void => undefined;
   const begun = new Promise<void>((resolve) => (begin = resolve));
@@ -379,7 +392,10 @@ test("a store in memory keeps 64 ended requests that nobody has read, and a read
   const rest = (async () => {
     while (!(await slow.next()).done);
   })();
-  await expect(rest).rejects.toMatchObject({ code: "not_found", message: expect.stringContaining("are gone") });
+  await expect(rest).rejects.toMatchObject({
+    code: "not_found",
+    message: expect.stringContaining("are no longer available"),
+  });
 });
 
 test("a split is a file beside the environment; `offset` and `limit` select its rows", async () => {

@@ -41,7 +41,10 @@ test("a row that could not be written again is reported, and the next ones are r
   const deep = `{"deep":${"[".repeat(20_000)}${"]".repeat(20_000)}}`;
   const [first, second, third] = await read(`{"a":1}\n${deep}\n{"a":2}\n`);
   expect([first, third]).toMatchObject([{ row: { a: 1 } }, { row: { a: 2 } }]);
-  expect(second).toMatchObject({ line: 2, problem: expect.stringContaining("only JSON can be kept") as unknown });
+  expect(second).toMatchObject({
+    line: 2,
+    problem: expect.stringContaining("only JSON can be kept") as unknown,
+  });
 });
 
 test("a line may be longer than the read buffer, and characters may cross its boundary", async () => {
@@ -82,9 +85,9 @@ test("two tasks with one number are refused; the same task under its number is o
     "fits",
     "fits",
     "fits",
-    "4: another task before it has its `_ng_task_index` 3",
-    "5: another task before it has its `_ng_task_index` 3",
-    "6: another task before it has its `_ng_task_index` 0",
+    "4: an earlier task has the same `_ng_task_index` 3",
+    "5: an earlier task has the same `_ng_task_index` 3",
+    "6: an earlier task has the same `_ng_task_index` 0",
   ]);
 });
 

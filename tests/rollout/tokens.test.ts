@@ -8,7 +8,6 @@ import { z } from "zod";
 import type { Item } from "../../src/core/model.ts";
 import type { TaskRow } from "../../src/core/rollout.ts";
 import { brokenAnswer } from "../../src/core/tokens.ts";
-import { toChatMessages } from "../../src/models/chat/messages.ts";
 import { exportRollouts } from "../../src/rollout/export.ts";
 import { decode, encode, policyServer } from "./bpe.ts";
 import { newFolder } from "./folder.ts";
@@ -51,8 +50,7 @@ async function exported(row: TaskRow): Promise<number> {
   const file = join(newFolder(), "rows.jsonl");
   writeFileSync(file, `${JSON.stringify(row)}\n`);
   const counts = { rollouts: 0, left_out: 0, lines: 0 };
-  const toMessages = (given: Parameters<typeof toChatMessages>[0]) => toChatMessages(given, "system");
-  const options = { format: "chat" as const, minReward: 0, toMessages, onBad: () => undefined };
+  const options = { format: "chat" as const, minReward: 0, onBad: () => undefined };
   for await (const _ of exportRollouts(file, options, counts)) void _;
   return counts.rollouts;
 }

@@ -239,11 +239,7 @@ test("a store that lost a forked episode ends no second one in its place: the ex
 test("continuations are judged again, also at every step after their fork", async () => {
   const [out, store] = [newOut(), memoryStore()];
   await collected(out, { store });
-  const scratch = () => {
-    const empty = memoryStore();
-    return { store: empty, sessions: createSessions({ environment: pile, store: empty }) };
-  };
-  const again = createReverifier({ store, scratch, everyStep: true });
+  const again = createReverifier({ store, environment: pile, everyStep: true });
   const [, row] = inOrder(rowsOf(out));
   const { row: judged, failed } = await again(row as TaskRow);
   expect(failed).toBe(false);

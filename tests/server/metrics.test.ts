@@ -27,6 +27,11 @@ onEveryStore("sessions, calls and commits are counted, with every outcome", asyn
   await sessions.call(session, "spoil");
   await sessions.call(session, "made up" as "read");
   await expect(sessions.call("no-such-session", "read")).rejects.toMatchObject({ code: "session_not_found" });
+  const usage = { input_tokens: 5, output_tokens: 2, total_tokens: 7 };
+  const asking = { model: "m", respond: () => Promise.resolve({ output: [], usage, status: "completed" as const }) };
+  for (const limits of [{}, {}, { calls: 2 }]) {
+    await sessions.askModel(session, { input: [] }, { ...asking, limits }).catch(() => undefined);
+  }
   await sessions.close(session);
   await sessions.expire();
   await sessions.stop();
@@ -41,6 +46,10 @@ onEveryStore("sessions, calls and commits are counted, with every outcome", asyn
   expect(await value('calls_total{environment="counter",tool="unknown tool",outcome="unknown_tool"}')).toBe(1);
   expect(await value('calls_total{environment="counter",tool="read",outcome="session_not_found"}')).toBe(1);
   expect(await value('call_seconds_count{environment="counter",tool="add"}')).toBe(2);
+  expect(await value('model_calls_total{environment="counter",outcome="ok"}')).toBe(2);
+  expect(await value('model_calls_total{environment="counter",outcome="limit_reached"}')).toBe(1);
+  expect(await value('model_tokens_total{environment="counter",kind="output"}')).toBe(4);
+  expect(await value('model_call_seconds_count{environment="counter"}')).toBe(3);
   expect(await value('call_seconds_bucket{le="+Inf",environment="counter",tool="add"}')).toBe(2);
   // Four calls and the end hit the cache; a missing session cannot.
   expect(await value('cache_hits_total{environment="counter"}')).toBeGreaterThanOrEqual(5);

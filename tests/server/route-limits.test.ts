@@ -1,9 +1,10 @@
-// The table of every route with its limits in docs/operations.md is the one that the routes of the code give.
+// The table in docs/operations.md lists every route of the code with its limits.
 import { readFile } from "node:fs/promises";
 import { expect, test } from "vitest";
 import type { FieldSchema } from "../../src/protocols/http/field-schema.ts";
 import { rolloutRoutes } from "../../src/protocols/rest/rollout-routes.ts";
-import { conversationRoutes, episodeRoutes, type Route } from "../../src/protocols/rest/routes.ts";
+import { conversationRoutes } from "../../src/protocols/rest/conversation-routes.ts";
+import { episodeRoutes, type Route } from "../../src/protocols/rest/routes.ts";
 import { limitsWith } from "../../src/server/limits.ts";
 
 interface Bounds {
@@ -11,7 +12,7 @@ interface Bounds {
   rows?: string;
   /** The size of the reply. */
   out: string;
-  /** How long the server works on it, beside 5 s for each call of the store. */
+  /** How long the server works on the request, not counting 5 s for each call of the store. */
   time?: string;
 }
 
@@ -23,6 +24,8 @@ const page = "a page of 4 MiB, or one larger item";
 const bounds: Record<Name, Bounds> = {
   environment: { out: "the schemas" },
   agent: { out: "the schemas" },
+  listSplits: { rows: "the files of tasks, read once", out: "a number for each split" },
+  listTasks: { rows: "the file, read once", out: page },
   openSession: { out: "the labels", time: authors },
   listSessions: { out: page },
   getSession: { out: "the labels" },
@@ -38,21 +41,24 @@ const bounds: Record<Name, Bounds> = {
   callTool: { out: "the output", time: authors },
   seedSession: { out: "the labels", time: authors },
   verifySession: { out: "the verdict", time: authors },
-  sessionRewards: { rows: "1,000 versions", out: "a number for each", time: authors },
+  sessionRewards: { rows: "1,000 versions", out: "a number for each version", time: authors },
   playSession: {
     rows: "1,000 steps, 20 by default",
     out: "the new events",
     time: "until the model ends, or the client leaves",
   },
   startRollouts: {
-    rows: "`--rollouts` episodes at once",
+    rows: "`--rollouts` concurrent episodes",
     out: "a stream, sent only as fast as the client reads",
     time: "until the last rollout ends, also without the client",
   },
   readRollouts: { out: "a stream, sent only as fast as the client reads", time: "until the last rollout ends" },
-  listRollouts: { out: "six fields for each" },
+  listRollouts: { out: "six fields for each request" },
   cancelRollouts: { out: "one field" },
   runAgent: { out: "the events of the turn", time: "until the agent ends, or the client leaves" },
+  issueToken: { out: "the token" },
+  labelSession: { out: "the labels" },
+  cancelTurn: { out: "one field", time: "1 s for a run that ignores the cancellation" },
 };
 
 /** Routes without a table of data in the code. */
@@ -71,7 +77,7 @@ const others: { route: string; takesBody: boolean; bounds: Bounds }[] = [
   {
     route: "POST /aggregate_metrics",
     takesBody: true,
-    bounds: { rows: "100,000 rows", out: "the metrics of each task", time: "slices of 5 ms; 16 requests at once" },
+    bounds: { rows: "100,000 rows", out: "the metrics of each task", time: "slices of 5 ms; 16 concurrent requests" },
   },
   { route: "POST /run", takesBody: true, bounds: { out: "the row and the rollout", time: "`--timeout`" } },
   { route: "GET /v1/about", takesBody: false, bounds: { out: "the names" } },

@@ -13,7 +13,7 @@ import {
 import { describe, expect, onTestFinished, test } from "vitest";
 import manifest from "../../package.json" with { type: "json" };
 import type { Collection } from "../../src/rollout/collection-view.ts";
-import { conversationRoutes } from "../../src/protocols/rest/routes.ts";
+import { conversationRoutes } from "../../src/protocols/rest/conversation-routes.ts";
 import { serve, type ServeOptions } from "../../src/server/serve.ts";
 import { gate } from "../agent/engine.ts";
 
@@ -139,6 +139,21 @@ describe("agents", () => {
     await post(`${at}/run`, { message: "Who are you?" });
     expect(await (await post(`${at}/fork`, { version: 2 })).json()).toMatchObject({ parent: { version: 2 } });
     expect(await (await post(`${at}/replay`)).json()).toEqual({ same: true, events: 4 });
+  });
+
+  test("have a document that names the routes of OpenAI's and A2A's clients, and serve each", async () => {
+    const at = `${await served([], { agents: [agentNamed("helper")] })}/helper`;
+    const { paths } = (await (await fetch(`${at}/openapi.json`)).json()) as { paths: { [path: string]: object } };
+    const others = Object.entries(paths).flatMap(([path, methods]) =>
+      Object.entries(methods).flatMap(([method, { externalDocs }]) => (externalDocs ? [[method, path] as const] : [])),
+    );
+    expect(new Set(others.map(([, path]) => path.split("/")[2]))).toEqual(
+      new Set(["responses", "chat", "models", "a2a", "agent-card.json"]),
+    );
+    for (const [method, path] of others) {
+      const { status } = await fetch(at + path, { method: method === "post" ? "PUT" : method.toUpperCase() });
+      expect(status, path).toBe(method === "post" ? 405 : path.includes("{id}") ? 404 : 200);
+    }
   });
 
   test("TOKEN: no route of an agent is answered without the token of the server", async () => {

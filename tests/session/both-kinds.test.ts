@@ -232,7 +232,19 @@ onEveryStore("every verb is refused once the engine has stopped", async ({ sessi
 
 test("episodes and conversations have the same shared verbs", async () => {
   const [episodes, conversations] = kinds.map(([, { create }]) => create(memoryStore())) as [object, object];
-  const own = new Set(["environment", "seed", "call", "verify", "rewards", "app", "update", "enter"]);
+  const own = new Set([
+    "environment",
+    "seed",
+    "call",
+    "askModel",
+    "verify",
+    "rewards",
+    "app",
+    "update",
+    "label",
+    "cancel",
+    "enter",
+  ]);
   const shared = (sessions: object): string[] =>
     Object.keys(sessions)
       .filter((verb) => !own.has(verb))

@@ -51,7 +51,7 @@ test("the model does not read which key is invalid, and is told of an effect tha
     message: "hide failed: it left an invalid state; nothing was changed",
   });
   const sent = await sessions.call(session, "send", { by: 0.5 });
-  expect(!sent.ok && sent.error.message).toMatch(/^send has run, but .* do not repeat it/);
+  expect(!sent.ok && sent.error.message).toMatch(/^send has run, but .* do not repeat it for the same effect$/);
 });
 
 async function stateAfter(environment: AnyEnvironment): Promise<unknown> {

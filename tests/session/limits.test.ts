@@ -297,11 +297,11 @@ onEveryStore("CLEANUP: idle time starts when a call ends, and does not end a run
   expect(await sessions.replay(session)).toMatchObject({ same: true });
 });
 
-test("CLEANUP: a limit must be a number above 0", () => {
+test("CLEANUP: a limit must be a number greater than 0", () => {
   for (const limits of [{ idle: 0 }, { age: -1 }, { sessions: Number.NaN }]) {
-    expect(() => createSessions({ environment: counter, store: memoryStore(), limits })).toThrow("above 0");
+    expect(() => createSessions({ environment: counter, store: memoryStore(), limits })).toThrow("greater than 0");
   }
-  expect(() => createSessions({ environment: counter, store: memoryStore(), timeout: 0 })).toThrow("above 0");
+  expect(() => createSessions({ environment: counter, store: memoryStore(), timeout: 0 })).toThrow("greater than 0");
 });
 
 test("CLEANUP: ended sessions release their memory", async () => {

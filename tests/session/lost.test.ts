@@ -1,7 +1,8 @@
 // A store that fails over to a copy of itself may lose its last commits. The engine's cache is then wrong.
 import type { Store } from "holdfast";
 import { expect, test } from "vitest";
-import { eventKey, type Event } from "../../src/core/event.ts";
+import type { Event } from "../../src/core/event.ts";
+import { eventKey } from "../../src/core/event-key.ts";
 import type { Heading, NewEntry } from "../../src/core/store.ts";
 import { counter } from "./counter.ts";
 import { everyStore } from "../every-store.ts";

@@ -147,7 +147,7 @@ onEveryStore("ONCE: an answer can be requested again after the session has ended
   });
 });
 
-test("a call id is a string of 1 to 256 characters", async () => {
+test("a call id must be a string of 1 to 256 characters", async () => {
   const place = await open(everyStore[0]!);
   const sessions = place.engine(counter);
   const { session } = await sessions.open({ task });

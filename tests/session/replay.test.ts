@@ -61,7 +61,7 @@ onEveryStore("REPLAY: the first different event is named", async (place) => {
     same: false,
     version: 2,
     message:
-      'event 2 (tool.called add) has another outcome: it was {"ok":true,"output":"same"} and is {"ok":true,"output":"other"}',
+      'event 2 (tool.called add) has a different outcome: recorded {"ok":true,"output":"same"}, replayed {"ok":true,"output":"other"}',
 
     what: "outcome",
     recorded: { ok: true, output: "same" },

@@ -1,6 +1,6 @@
 // A store that does not answer: waiting calls on a session are refused together with the running one, not one by one.
 import { setTimeout as sleep } from "node:timers/promises";
-import { createSessions, HoldfastError, memoryStore } from "holdfast";
+import { createSessions, defineAgent, HoldfastError, memoryStore, run, scriptedModel } from "holdfast";
 import { expect, test } from "vitest";
 import { counter } from "./counter.ts";
 
@@ -59,6 +59,110 @@ test("a call tells the store how long it has waited for it, to load and to refre
   // Reads of other calls do not count.
   expect(refreshed).toBeGreaterThan(50);
   expect(refreshed).toBeLessThan(120);
+});
+
+/** A store that pauses at every append, and the times that its callers had waited before each append and find. */
+function slowStore(pause: (request: number) => number) {
+  const fast = memoryStore();
+  const waits: (number | undefined)[] = [];
+  const store: typeof fast = {
+    ...fast,
+    async append(...commits) {
+      await sleep(pause(waits.push(commits[0].waited)));
+      return fast.append(...commits);
+    },
+    find(session, key, waited) {
+      waits.push(waited);
+      return fast.find(session, key);
+    },
+  };
+  return { store, waits };
+}
+
+test("a call's time for the store passes while it waits behind others, and between its own requests", async () => {
+  const { store, waits } = slowStore(() => 60);
+  const sessions = createSessions({ environment: counter, store });
+  const { session } = await sessions.open({ task: { start: 0, goal: 1 } });
+  waits.length = 0;
+  const call = (id: string) => sessions.call(session, "add", { by: 1 }, { call: id });
+  await Promise.all(["a", "b", "c"].map(call));
+  await call("c");
+  const [first, second = 0, third = 0, again, found = 0] = waits;
+  expect([first, again]).toEqual([0, 0]);
+  expect(second).toBeGreaterThan(50);
+  expect(third).toBeGreaterThan(second + 50);
+  expect(found).toBeGreaterThan(50);
+});
+
+test("calls that wait for one load of their session are all charged for it", async () => {
+  const store = memoryStore();
+  const waits: number[] = [];
+  const slow: typeof store = {
+    ...store,
+    load: (...asked) => sleep(300).then(() => store.load(...asked)),
+    append(...commits) {
+      waits.push(commits[0].waited ?? 0);
+      return store.append(...commits);
+    },
+  };
+  const { session } = await createSessions({ environment: counter, store }).open({ task: { start: 0, goal: 1 } });
+  const sessions = createSessions({ environment: counter, store: slow });
+  const call = () => sessions.call(session, "add", { by: 1 });
+  await Promise.all([call(), call(), call()]);
+  expect(Math.min(...waits)).toBeGreaterThan(250);
+  await sleep(50);
+  await call();
+  expect(waits.at(-1)).toBe(0);
+});
+
+test("a call that came late behind a slow one is charged only for its own wait", async () => {
+  const { store, waits } = slowStore((request) => (request === 2 ? 600 : 0));
+  const sessions = createSessions({ environment: counter, store });
+  const { session } = await sessions.open({ task: { start: 0, goal: 1 } });
+  const first = sessions.call(session, "add", { by: 1 });
+  await sleep(400);
+  await Promise.all([first, sessions.call(session, "add", { by: 1 })]);
+  const waited = waits[2] ?? 0;
+  expect(waited).toBeGreaterThan(0);
+  expect(waited).toBeLessThan(600);
+});
+
+/** Runs a turn of 1.5 seconds on a slow store, with an update that waits for it. Returns how long commits had waited. */
+async function waitsInTurn(lease: number): Promise<{ steps: number[]; update: number }> {
+  const store = memoryStore();
+  const [steps, updates]: number[][] = [[], []];
+  const slow: typeof store = {
+    ...store,
+    load: (...asked) => sleep(60).then(() => store.load(...asked)),
+    async append(...commits) {
+      for (const { entries, waited = 0 } of commits) {
+        (entries[0].body.includes("session.updated") ? updates : steps)!.push(waited);
+      }
+      await sleep(60);
+      return store.append(...commits);
+    },
+  };
+  const sessions = createSessions({ app: "slow", store: slow, lease });
+  const agent = defineAgent({ name: "host", model: scriptedModel(() => sleep(1_500).then(() => "Yes.")) });
+  const { session } = await sessions.open();
+  let updated: Promise<unknown> | undefined;
+  for await (const _ of run(agent, { sessions, session, message: "hello" })) {
+    updated ??= sessions.update(session, (state) => void (state["seen"] = true));
+  }
+  await updated;
+  return { steps: steps!, update: updates![0]! };
+}
+
+test("every step of a turn has its own time for the store, however often the turn renewed its lease", async () => {
+  const { steps } = await waitsInTurn(300);
+  expect(steps.length).toBeGreaterThan(10);
+  // At most the refresh before the turn's first commit.
+  expect(Math.max(...steps)).toBeLessThan(500);
+});
+
+test("a call that waited for a turn, and hardly for the store, has its own time", async () => {
+  // Only its own refresh.
+  expect((await waitsInTurn(15_000)).update).toBeLessThan(300);
 });
 
 test("a call that the store applied, and lost before its answer was read, is to be sent again", async () => {

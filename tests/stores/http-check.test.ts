@@ -66,7 +66,7 @@ test("a store that ignores keys fails the cases of keys", async () => {
 
 test("the command announces its work, and exits 0 if all cases pass", { timeout: 180_000 }, async () => {
   const { code, stdout, stderr } = await run("check", "--store", "memory:");
-  expect(stderr).toContain("sessions with names that start with holdfast:check: and deletes them again");
+  expect(stderr).toContain("sessions whose names start with holdfast:check:, and deletes them again");
   const skipped = storeCases.filter(({ needs }) => needs === "persistent").length;
   expect(stdout).toMatch(new RegExp(`\\n${storeCases.length + 1 - skipped} passed, 0 failed, ${skipped} skipped\\n$`));
   expect(code).toBe(0);
@@ -77,6 +77,6 @@ test.each([[[]], [["examples/counter", "--store", "memory:"]]])("check %j is ref
   expect({ code, stdout, stderr }).toEqual({
     code: 1,
     stdout: "",
-    stderr: "invalid_option: name one target to check: an environment, the URL of a server, or --store URL\n",
+    stderr: "invalid_option: name one target to check: an environment, a server URL, or --store URL\n",
   });
 });

@@ -108,17 +108,18 @@ test("the OpenAPI document covers all requests of the store and all answers of t
   onTestFinished(() => hangUp(between));
 
   const names = [
-    "a row says all that the heading said",
+    "a listed row has all fields of the heading",
     "a closed store refuses",
-    "the longest idle come first",
+    "the sessions idle longest come first",
     "a cursor",
+    "an unknown cursor",
     "ATOMIC: a commit with a stale",
     "ONCE: an entry is found by its key",
-    "finding a key that no entry has",
-    "reading or loading a session that is not there",
-    "loading starts at the newest snapshot",
-    "deleting says whether",
-    "commits handed over together open, extend",
+    "finding an unknown key",
+    "reading or loading a missing session",
+    "load starts at the newest snapshot",
+    "delete returns whether",
+    "commits appended together can open, extend",
   ];
   const cases = storeCases.filter(({ name }) => names.some((part) => name.includes(part)));
   expect(cases.length).toBeGreaterThanOrEqual(names.length);

@@ -124,7 +124,7 @@ test.each(Object.keys(verbs))("an invalid answer to %s is store_failed, and name
     const outcome = (verbs[verb] as (store: Store) => Promise<unknown>)(store);
     await expect(outcome, JSON.stringify(answer)).rejects.toMatchObject({
       code: "store_failed",
-      message: expect.stringContaining(`the HTTP store ${url} gave an invalid answer to ${verb}: `) as string,
+      message: expect.stringContaining(`the HTTP store ${url} sent an invalid answer to ${verb}: `) as string,
     });
   }
 });
@@ -161,7 +161,7 @@ const refusals: [number, string, string, RegExp][] = [
   [201, '{"result":"ok"}', "store_failed", /answered append with 201/],
   [204, "", "store_failed", /answered append with 204/],
   [400, ourError("invalid_json"), "store_failed", /answered append with 400: as it says/],
-  [404, "<html>", "store_failed", /check that the URL and its path are those of a Holdfast store/],
+  [404, "<html>", "store_failed", /check that the URL and its path belong to a Holdfast store/],
   [404, ourError("session_not_found"), "store_failed", /404: as it says/],
   [413, "", "store_failed", /refused the request because it is too large/],
   [500, "<h1>oops</h1>", "store_failed", /answered append with 500$/],
@@ -321,7 +321,7 @@ test("an answer that is too large or not UTF-8 is refused", { tags: ["full"] }, 
     more();
   });
   const store = await open(url);
-  await expect(store.append(commit)).rejects.toThrow("answered with more than 256 MB");
+  await expect(store.append(commit)).rejects.toThrow("sent an answer larger than 256 MB");
   await expect(store.find("a", "k")).rejects.toThrow("answered with invalid UTF-8");
 });
 
@@ -369,12 +369,12 @@ describe("opening", () => {
   );
 
   test.each([
-    ["", "must be the URL of a service"],
-    ["example.com", "must be the URL of a service"],
-    ["ftp://example.com", "must be the URL of a service"],
-    ["http://example.com/?a=1", "must not have a ? or #"],
+    ["", "must be a service URL"],
+    ["example.com", "must be a service URL"],
+    ["ftp://example.com", "must be a service URL"],
+    ["http://example.com/?a=1", "must not contain ? or #"],
     ["https://me:hidden@example.com/x", "https://TOKEN@example.com/x"],
-    ["https://hid%ZZden@example.com", "percent-encoding"],
+    ["https://hid%ZZden@example.com", "percent-encoded"],
     ["https://hid%0Aden@example.com", "must be plain ASCII text"],
   ])("the URL %j is refused with invalid_option, and its secrets are not shown", async (url, message) => {
     const error = (await httpStore({ url }).catch((thrown: unknown) => thrown)) as { code: string; message: string };
@@ -388,7 +388,7 @@ describe("the token", () => {
     const { url, dispose } = await serveStore({ token: "let-me/in" });
     onTestFinished(dispose);
     await expect(httpStore({ url })).rejects.toThrow(
-      /refused the request for its token \(401\); set HOLDFAST_STORE_TOKEN/,
+      /refused the token, or requires one \(401\); set HOLDFAST_STORE_TOKEN/,
     );
     vi.stubEnv("HOLDFAST_STORE_TOKEN", "let-me/in");
     expect(await (await open(url)).count("shop")).toBe(0);

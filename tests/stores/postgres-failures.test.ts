@@ -8,6 +8,7 @@ import pg from "pg";
 import { afterAll, afterEach, describe, expect, test } from "vitest";
 import type { Commit, Store } from "../../src/core/store.ts";
 import { postgresStore } from "../../src/stores/postgres.ts";
+import { faultOf } from "../../src/stores/postgres/failures.ts";
 import { ask, startPgBouncer, startPostgres } from "../../tools/servers/postgres.mjs";
 
 // Few connections, so that they can be used up.
@@ -301,7 +302,7 @@ describe("a Postgres store whose server", () => {
       const held = store.append(commitOf("a", 1));
       const rejected = expect(held).rejects.toMatchObject({
         code: "store_busy",
-        message: /because of locks of other clients/,
+        message: /because other clients hold locks/,
       });
       expect(await store.read("a", 0), "reading waits for nobody").toHaveLength(1);
       await rejected;
@@ -340,8 +341,8 @@ describe("a Postgres store whose server", () => {
       appendFileSync(file, before);
       await ask(server.url, "SELECT pg_reload_conf()");
       const wrong = [
-        [newUrl("", server.url.replace("holdfast@", "careful:xyzzy@")), /user and the password/],
-        [newUrl("", server.url.replace("holdfast@", "nobody:xyzzy@")), /user and the password/],
+        [newUrl("", server.url.replace("holdfast@", "careful:xyzzy@")), /user name and password/],
+        [newUrl("", server.url.replace("holdfast@", "nobody:xyzzy@")), /user name and password/],
         [
           newUrl("", server.url.replace("holdfast@", "holdfast:xyzzy@").replace(/holdfast$/, "nowhere")),
           /does not have this database/,
@@ -377,4 +378,16 @@ test("DURABLE: PgBouncer and the server behind it may restart under load", { tag
   await progress(answered);
   await stop();
   await expectKept(url, answered);
+});
+
+test.each([
+  ["ERROR", "40001", "nothing"],
+  ["FEHLER", "40001", "nothing"],
+  ["FATAL", "57P01", "unknown"],
+  ["ВАЖНО", "57P01", "unknown"],
+  ["PANIC", "XX000", "unknown"],
+  ["PÁNICO", "XX000", "unknown"],
+  ["ERROR", "XX000", "nothing"],
+])("DURABLE: a server that answers %s %s has changed %s, in whatever language it speaks", (severity, code, effect) => {
+  expect(faultOf(Object.assign(new Error("x"), { severity, code })).effect).toBe(effect);
 });

@@ -127,7 +127,10 @@ describe("the schema of a Postgres store", () => {
   test("is not created without the privilege, with a message that says so", async () => {
     await ask(server.url, "CREATE ROLE guest LOGIN");
     await using(server.url.replace("holdfast@", "guest@"), (store) =>
-      expect(store.count("shop")).rejects.toMatchObject({ code: "store_failed", message: /needs CREATE/ }),
+      expect(store.count("shop")).rejects.toMatchObject({
+        code: "store_failed",
+        message: /needs the CREATE privilege/,
+      }),
     );
     await ask(server.url, "CREATE SCHEMA guests AUTHORIZATION guest");
     const url = urlOf("guests", server.url.replace("holdfast@", "guest@"));

@@ -43,7 +43,7 @@ describe("the address of a Redis store", () => {
 
   test.each([
     ["http://host", "must begin with redis://"],
-    ["redis://", "host:port"],
+    ["redis://", "has no host"],
     ["redis://host:0", "host:port"],
     ["redis://a,b", "several servers"],
     ["redis://host/x", "must be a database number"],

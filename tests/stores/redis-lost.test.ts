@@ -60,7 +60,7 @@ describe("a Redis that lost a part of a session", () => {
     await redis.command("del", "checked:{0}:e:s");
     const results = await runStoreChecks(async () => redisStore({ url: redis.url, prefix: "checked" }));
     const failed = results.filter(({ result }) => result === "fail");
-    expect(failed).toMatchObject([{ what: "every session that is there can be read" }]);
+    expect(failed).toMatchObject([{ what: "every existing session can be read" }]);
     expect(failed[0]!.message).toContain("s: the Redis store");
     await store.close();
   });

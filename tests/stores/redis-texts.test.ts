@@ -60,7 +60,7 @@ test("half a surrogate pair in ids, keys, environments and bodies stays unchange
   expect(await listed({ environment: second })).toEqual([second]);
   expect(await listed({ environment: second, idleBefore: 9 })).toEqual([second]);
   expect((await listed({ idleBefore: 9 })).toSorted()).toEqual(odd.toSorted());
-  await expect(listed({ after: "\udc00" })).rejects.toThrow(String.raw`session "\udc00": it does not exist`);
+  await expect(listed({ after: "\udc00" })).rejects.toThrow(String.raw`after "\udc00": that session does not exist`);
   for (const text of odd) expect(await store.delete(text)).toBe(true);
   expect(await redis.command("keys", "*{0}:[sekpqaoxv]*")).toBe("");
 });

@@ -12,8 +12,8 @@ interface Options {
 
 /** The cases that take long where a verb is several requests. */
 export const manyRequests = [
-  "whichever is refused",
-  "written beside them along",
+  "are all stored or all refused",
+  "commits that are refused together do not affect",
   "combination of filters",
   "log of 1,000",
   "100 sessions",
@@ -47,7 +47,7 @@ export function runStoreCases(
     if (unknown.length > 0) throw new Error(`no case has a name with: ${unknown.join(", ")}`);
     for (const { name, run } of cases) {
       const isLong = long.some((part) => name.includes(part));
-      test(name, { tags: isLong ? ["full"] : [] }, () => withHarness(run));
+      test(name, isLong ? { tags: ["full"], timeout: 240_000 } : {}, () => withHarness(run));
     }
   });
 }

@@ -169,6 +169,8 @@ test(
           await warm.append(commitOf("first", 0));
           dieAfter(server, count, isApplied);
           await warm.append(commitOf("a", 0)).catch(() => undefined);
+          // A dead process sends nothing any more.
+          await warm.close();
           server.onRequest(undefined);
           const store = open(server);
           const there = (await store.read("a", 0)) !== undefined;

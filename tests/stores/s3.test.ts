@@ -162,7 +162,7 @@ describe("answers of the service", () => {
 
   test.each<[string, Partial<Parameters<typeof s3Store>[0]> & { bucket?: string; region?: string }, RegExp]>([
     ["a wrong secret", { credentials: { ...credentials, secretAccessKey: "hush" } }, /SignatureDoesNotMatch/],
-    ["an unknown key", { credentials: { ...credentials, accessKeyId: "other" } }, /refused the credentials/],
+    ["an unknown key", { credentials: { ...credentials, accessKeyId: "other" } }, /the credentials are wrong/],
     ["a bucket that is not there", { bucket: "none" }, /does not have this bucket .*create it first/],
     ["another region", { region: "mars" }, /another region than mars.*expecting 'us-east-1'/],
   ])(

@@ -49,7 +49,7 @@ test("an environment whose tools draw random numbers passes every check over HTT
   onTestFinished(close);
   const calls = [1, 2, 3].map(() => ({ tool: "roll", input: {} }));
   const results = await runGymChecks({ url, task: {}, calls, tools: new Map([["roll", {}]]) });
-  const skipped = "verify reads the session of its caller, and changes nothing";
+  const skipped = "verify reads its caller's session and changes nothing";
   expect(results.filter(({ result, what }) => result !== "pass" && what !== skipped)).toEqual([]);
   // The memory store forgets closed sessions.
   expect(await (await fetch(`${url}/v1/sessions`)).json()).toMatchObject({ sessions: [] });
@@ -60,7 +60,7 @@ test("the solution has to earn the best reward that the environment states, and 
     failedIn(await checked("partial reward", bestReward === undefined ? {} : { bestReward }));
   expect(await failed(0.8)).toEqual([]);
   expect(await failed()).toEqual([
-    expect.stringContaining("the solution got a reward of 0.8, and the best reward is 1"),
+    expect.stringContaining("the solution got a reward of 0.8, but the best reward is 1"),
   ]);
   expect(await failed(0)).toContainEqual(expect.stringContaining("a session without calls got a reward of 0"));
 });
@@ -77,23 +77,23 @@ test("a server that cannot close sessions is told that those of the checks stay 
 });
 
 const faults: [fault: Fault, check: string][] = [
-  ["answers vary", "the same seed and calls give the same answers"],
-  ["two processes that alternate", "state persists over the calls of a session"],
+  ["answers vary", "the same seed and calls return the same answers"],
+  ["two processes that alternate", "state persists between the calls of a session"],
   ["one state for all sessions", "two sessions are isolated"],
   ["crash without a session", "a missing session is handled"],
-  ["zero state without a session", "a lost session does not read as a valid state"],
+  ["zero state without a session", "a lost session is not answered as if it had a valid state"],
   ["second seed is ignored", "seeding again replaces the state"],
-  ["verify writes", "verify reads the session of its caller, and changes nothing"],
-  ["refusals set no cookie", "every response sets the cookie, refusals too"],
-  ["crash sets no cookie", "a call that crashes keeps its session"],
+  ["verify writes", "verify reads its caller's session and changes nothing"],
+  ["refusals set no cookie", "every response sets the cookie, including refusals"],
+  ["crash sets no cookie", "a tool that crashes does not lose the session"],
   ["signature is not checked", "an altered cookie does not open the session"],
   ["key of the cookie is its name", "an altered cookie does not open the session"],
   ["session ids are numbers", "an altered cookie does not open the session"],
-  ["seeds with a cookie replace the state", "a model cannot seed itself by a tool name"],
-  ["verify needs no row", "a model cannot learn its reward by a tool name"],
+  ["seeds with a cookie replace the state", "a model cannot call seed_session as a tool"],
+  ["verify needs no row", "a model cannot call verify as a tool to learn its reward"],
   ["call ids are ignored", "a retried call id is applied once"],
   ["closing does nothing", "closing a session frees it"],
-  ["bad arguments crash", "bad arguments never give a 5xx"],
+  ["bad arguments crash", "invalid arguments never cause a 5xx status"],
 ];
 
 describe("a server with one fault fails exactly one check", () => {
@@ -105,6 +105,6 @@ describe("a server with one fault fails exactly one check", () => {
 test("an await between read and write is found in 8 of 8 runs", { timeout: 120_000 }, async () => {
   for (let run = 0; run < 8; run++) {
     const failed = failedIn(await checked("await between read and write"));
-    expect(failed).toEqual([expect.stringContaining("calls at once lose nothing: ")]);
+    expect(failed).toEqual([expect.stringContaining("concurrent calls lose no updates: ")]);
   }
 });

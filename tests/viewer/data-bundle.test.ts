@@ -14,7 +14,7 @@ function filesOf() {
     const [, kind, at] = /^runs\/0\/(rows|part)-(\d+)$/.exec(name) ?? [];
     const [size, from] = kind === "rows" ? [perChunk, Number(at) * perChunk] : [perPart, Number(at) * perPart];
     const indexes = Array.from({ length: Math.min(size, rows - from) }, (_, index) => from + index);
-    if (kind === undefined || indexes.length === 0) throw new Error(`the bundle lacks ${name}`);
+    if (kind === undefined || indexes.length === 0) throw new Error(`the bundle file ${name}`);
     return indexes.map((row) =>
       kind === "rows"
         ? { row, part: Math.floor(row / perPart), text: `row ${row}` }

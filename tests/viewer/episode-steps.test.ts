@@ -175,3 +175,37 @@ test("steps undone by a rewind are marked, also under a later rewind", () => {
 test("the next event of a lane follows the shown version and wraps around", () => {
   expect([nextIn([2, 5, 9], 2), nextIn([2, 5, 9], 9), nextIn([], 1)]).toEqual([5, 2, undefined]);
 });
+
+test("a harness's model calls and tool calls are one timeline, in the order of the log, with versions", () => {
+  const said = (text: string) => ({ type: "message", role: "assistant", content: text });
+  const add = { type: "function_call", call_id: "c1", name: "mcp__counter__add", arguments: "{}" };
+  const result = { type: "function_call_output", call_id: "c1", output: "1" };
+  const asked = { type: "model.called", model: "m", digest: "d" };
+  const request = { tools: [{ type: "function", name: "mcp__counter__add", parameters: {} }] };
+  const prompt = { type: "message", role: "user", content: "Add." };
+  const log = numbered(
+    opened,
+    seeded,
+    { ...asked, digest: "t", input: [prompt], output: [said("A title")] },
+    { ...asked, request, after: { version: 3, items: 1 }, input: [], output: [said("I add."), add] },
+    called("c1", 1),
+    { ...asked, digest: "e", after: { version: 4, items: 3 }, input: [result], output: [said("Done.")] },
+    verified,
+  );
+  const expected = [
+    "1 note opened",
+    "2 note seeded: episode 1",
+    "- said Add.",
+    "3 note a side call or a retry of the harness: m answered",
+    "4 said I add.",
+    "5 called 1",
+    "6 said Done.",
+    "7 verdict",
+  ];
+  // Of a live session, and of a row.
+  expect(told(buildSteps(undefined, log))).toEqual(expected);
+  const output = [said("I add."), add, result, said("Done.")] as unknown as Json;
+  const played: TaskRow = { responses_create_params: { input: [prompt] }, response: { output } };
+  expect(told(buildSteps(played, log))).toEqual(expected);
+  expect(log.slice(2, 6).flatMap(lanesOf)).toEqual(["answer", "answer", "call", "answer"]);
+});

@@ -210,7 +210,7 @@ describe("with a broken collector, the server keeps serving and stops in time", 
     onTestFinished(() => void server.close());
     const { code, stderr } = await isServed(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
     expect(code).toBe(0);
-    expect(stderr.match(/traces are being lost/g)).toHaveLength(1);
+    expect(stderr.match(/traces cannot be sent/g)).toHaveLength(1);
     expect(stderr).toContain("Unauthorized");
   });
 });
@@ -277,6 +277,6 @@ describe("unusable tracing settings are reported before serving", () => {
     const variables = { OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:4317", OTEL_EXPORTER_OTLP_PROTOCOL: "grpc" };
     const { printed, ended } = await command(["serve", "examples/counter", "--port", "0"], variables);
     expect(await ended).toBe(1);
-    expect(printed.stderr).toContain("invalid_option: traces are sent over HTTP");
+    expect(printed.stderr).toContain("invalid_option: traces can be sent only over HTTP");
   });
 });

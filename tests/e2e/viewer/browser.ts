@@ -29,8 +29,11 @@ afterAll(async () => {
   launched = undefined;
 });
 
-/** Opens a page. A test fails if the page reports an error: a script that threw, or a policy violation. */
-export async function open(url: string, options: BrowserContextOptions = {}): Promise<Page> {
+/**
+ * Opens a page. A test fails if the page reports an error: a script that threw, or a policy violation. `known` matches
+ * errors of a page that is not ours.
+ */
+export async function open(url: string, options: BrowserContextOptions = {}, known?: RegExp): Promise<Page> {
   const context = await (await browser()).newContext({ viewport: { width: 1280, height: 860 }, ...options });
   const page = await context.newPage();
   page.setDefaultTimeout(20_000);
@@ -43,7 +46,7 @@ export async function open(url: string, options: BrowserContextOptions = {}): Pr
   });
   onTestFinished(async () => {
     await context.close();
-    expect(complaints).toEqual([]);
+    expect(complaints.filter((complaint) => !known?.test(complaint))).toEqual([]);
   });
   await page.goto(url);
   return page;

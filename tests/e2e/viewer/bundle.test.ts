@@ -69,7 +69,7 @@ test.each(["from disk", "from a web server"])(
 
     await page.getByRole("link", { name: "Runs" }).click();
     for (const name of ["one", "two"]) await page.getByRole("checkbox", { name: new RegExp(name) }).check();
-    await page.getByRole("link", { name: "Compare the two" }).click();
+    await page.getByRole("link", { name: "Compare the two runs" }).click();
     await expect
       .poll(() =>
         page

@@ -44,12 +44,12 @@ test("an episode updates while it runs; a lost connection is shown, and nothing 
   await expect.poll(() => page.getByRole("tree").textContent()).toContain("count2");
 
   first.process.kill("SIGKILL");
-  await expect.poll(() => page.getByText(/connection is lost/i).isVisible()).toBe(true);
+  await expect.poll(() => page.getByText(/connection was lost/i).isVisible()).toBe(true);
   const second = await startServing([tally, "--port", new URL(first.url).port, "--store", store]);
   for (const by of [1, 1]) await add(second.url, session, by);
   await expect.poll(() => versions(page)).toBe("5");
   await expect.poll(() => page.getByRole("tree").textContent()).toContain("count4");
-  await expect.poll(() => page.getByText(/connection is lost/i).count()).toBe(0);
+  await expect.poll(() => page.getByText(/connection was lost/i).count()).toBe(0);
 });
 
 test("a session shows the reward at every version, is continued by a model, rewound and closed", async () => {
@@ -58,7 +58,7 @@ test("a session shows the reward at every version, is continued by a model, rewo
   await add(url, session, 3);
   await add(url, session, 3);
   const page = await open(`${url}/view/#at=sessions/tally/${session}`);
-  await page.getByRole("button", { name: "Reward at every version" }).click();
+  await page.getByRole("button", { name: "Compute the reward at every version" }).click();
   await expect.poll(() => page.getByText("3 versions, 0 to 1").isVisible()).toBe(true);
   await picture(page, "acts");
 
@@ -80,7 +80,14 @@ test("a session shows the reward at every version, is continued by a model, rewo
 
   await page.getByRole("button", { name: "Close the session" }).click();
   await page.getByRole("button", { name: "Close it" }).click();
-  await expect.poll(() => page.getByText("This session has ended.").isVisible()).toBe(true);
+  await expect
+    .poll(() =>
+      page
+        .getByText(/This session has ended/)
+        .first()
+        .isVisible(),
+    )
+    .toBe(true);
   expect(await page.getByRole("button", { name: "Call add" }).count()).toBe(0);
 });
 
@@ -113,7 +120,7 @@ test("chat: an agent answers, writes of callbacks appear where they were stored,
   await page.getByRole("textbox", { name: "Message" }).fill("again");
   await page.getByRole("button", { name: "Send" }).click();
   await expect.poll(() => page.getByText("I can only reply once").first().isVisible()).toBe(true);
-  await page.getByRole("button", { name: "Rewind to before this" }).first().click();
+  await page.getByRole("button", { name: "Rewind to before this turn" }).first().click();
   await page.getByRole("button", { name: "Rewind", exact: true }).click();
   await expect.poll(() => page.getByText(/^Undone:/).count()).toBe(2);
   await page.getByRole("textbox", { name: "Message" }).fill("once more");

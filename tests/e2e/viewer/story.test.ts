@@ -75,6 +75,8 @@ test("a run is searched, sorted and grouped; a bar leads to its rows; back leads
   await page.getByRole("link", { name: "Reward 0: 400 rows" }).click();
   await expect.poll(shown).toBe("400 of 2,000");
   await page.getByRole("button", { name: "Clear" }).click();
+  // The links are made anew with the rows.
+  await expect.poll(shown).toBe("2,000 of 2,000");
   await page.getByRole("link", { name: /^200 model: / }).click();
   await expect.poll(shown).toBe("200 of 2,000");
   await page.goBack();
@@ -133,7 +135,7 @@ test("two runs are compared", async () => {
   const { url } = await startViewing([before, many]);
   const page = await open(`${url}/view/`);
   for (const name of ["before", "many"]) await page.getByRole("checkbox", { name: new RegExp(name) }).check();
-  await page.getByRole("link", { name: "Compare the two" }).click();
+  await page.getByRole("link", { name: "Compare the two runs" }).click();
   await expect
     .poll(() =>
       page

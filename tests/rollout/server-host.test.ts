@@ -1,9 +1,10 @@
-// createServerPlayer: episodes on a third-party server with strict cookies, and on Holdfast's own.
+// serverHost: episodes on a third-party server with strict cookies, and on Holdfast's own.
 import { createSessions, defineAgent, memoryStore, scriptedModel, type Conversations, type Json } from "holdfast";
 import { expect, onTestFinished, test } from "vitest";
 import { errorTable, type ErrorCode } from "../../src/core/errors.ts";
 import { createGymClient } from "../../src/rollout/gym-client.ts";
-import { createServerPlayer, rowForServer } from "../../src/rollout/play/server-player.ts";
+import { createPlayerOn } from "../../src/rollout/play/player.ts";
+import { rowForServer, serverHost } from "../../src/rollout/play/server-host.ts";
 import type { Model } from "../../src/core/model.ts";
 import type { Played, Rollout, TaskRow } from "../../src/core/rollout.ts";
 import { serve } from "../../src/server/serve.ts";
@@ -44,7 +45,7 @@ const engine = (): Conversations => createSessions({ app: "rollouts", store: mem
 
 function playerOn(url: string, model: Model, sessions = engine(), timeout?: number) {
   const agentFor = () => defineAgent({ name: "agent", model });
-  return createServerPlayer({ client: createGymClient(url), sessions, agentFor, timeout });
+  return createPlayerOn(serverHost(createGymClient(url)), { sessions, agentFor, timeout });
 }
 
 const outputsOf = ({ fields }: Played): string[] =>
@@ -154,7 +155,7 @@ test("ONCE: a call that may have reached a third-party server is not sent again:
   const model = scriptedModel([{ calls: [add(3)] }, "Done."]);
   await cutInCall(url, sessions, model, cut);
   const played = await playerOn(url, model, sessions)(rolloutOf(), never);
-  expect(failureIn(played)).toMatchObject({ kind: "tool", reason: expect.stringContaining("a second time") as string });
+  expect(failureIn(played)).toMatchObject({ kind: "tool", reason: expect.stringContaining("run it twice") as string });
   expect(played.fields).not.toHaveProperty("reward");
   expect(requests.length).toBe(2);
 });
@@ -178,8 +179,8 @@ test("ONCE: to Holdfast's own server it is sent again, and applied once", async 
   expect((row["responses_create_params"] as TaskRow)["tools"]).toContainEqual(
     expect.objectContaining({ type: "function", name: "increment_counter" }),
   );
-  await createServerPlayer({ client: cutting, sessions, agentFor })(rolloutOf(row), cut.signal);
-  const played = await createServerPlayer({ client, sessions, agentFor })(rolloutOf(row), never);
+  await createPlayerOn(serverHost(cutting), { sessions, agentFor })(rolloutOf(row), cut.signal);
+  const played = await createPlayerOn(serverHost(client), { sessions, agentFor })(rolloutOf(row), never);
   expect(played).toMatchObject({ fields: { reward: 1, metrics: { count: 6, answered: true } } });
   // The server's own session, which can be requested.
   const info = await fetch(`${serving.url}/v1/sessions/${played.session}`);

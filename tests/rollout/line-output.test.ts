@@ -2,15 +2,15 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { openOutput } from "../../src/cli/line-output.ts";
-import { newFolder } from "./rollout-files.ts";
+import { openOutput } from "../../src/rollout/line-output.ts";
+import { newFolder } from "./folder.ts";
 
 test("many writers that wait for one file are not reported as a leak", async () => {
   const warnings: Error[] = [];
   const warn = (warning: Error): void => void warnings.push(warning);
   process.on("warning", warn);
   onTestFinished(() => void process.off("warning", warn));
-  const file = join(await newFolder(), "rows.jsonl");
+  const file = join(newFolder(), "rows.jsonl");
   const output = openOutput(file);
   const line = "x".repeat(100_000);
   await Promise.all(Array.from({ length: 40 }, () => output.write(line)));

@@ -1,10 +1,10 @@
 // Streams from the server: lines, server-sent events, and a log followed over broken connections.
 import fc from "fast-check";
 import { expect, test, vi } from "vitest";
+import { HoldfastError } from "../../src/core/errors.ts";
 import type { NumberedEvent } from "../../src/core/event.ts";
-import { readLines } from "../../viewer/src/data/lines.ts";
-import { followStream, readMessages, type Connection } from "../../viewer/src/data/sent-events.ts";
-import { SourceError } from "../../viewer/src/data/source.ts";
+import { readLines } from "../../src/client/lines.ts";
+import { followStream, readMessages, type Connection } from "../../src/client/sent-events.ts";
 
 /** A body that arrives in pieces of `size` bytes. */
 function bodyOf(text: string, size = 1000): ReadableStream<Uint8Array> {
@@ -71,21 +71,16 @@ async function followed(answers: (string | Error | undefined)[], after = 0) {
     const taken: number[][] = [];
     const states: Connection[] = [];
     const stop = new AbortController();
-    const following = followStream(
-      async (last) => {
-        asked.push(last);
-        const answer = answers.shift();
-        if (answer instanceof Error) throw answer;
-        return answer === undefined ? undefined : bodyOf(answer);
-      },
-      {
-        after,
-        signal: stop.signal,
-        changed: (state) => states.push(state),
-        take: (events) => taken.push(events.map(({ version }) => version)),
-      },
-    );
-    await Promise.all([following, vi.runAllTimersAsync()]);
+    const connect = async (last: number): Promise<ReadableStream<Uint8Array> | undefined> => {
+      asked.push(last);
+      const answer = answers.shift();
+      if (answer instanceof Error) throw answer;
+      return answer === undefined ? undefined : bodyOf(answer);
+    };
+    const options = { after, signal: stop.signal, onConnection: (state: Connection) => states.push(state) };
+    const following = all(followStream(connect, options));
+    await Promise.all([following.catch(() => undefined), vi.runAllTimersAsync()]);
+    for (const events of await following) taken.push(events.map(({ version }) => version));
     return { asked, taken, states };
   } finally {
     vi.useRealTimers();
@@ -93,7 +88,7 @@ async function followed(answers: (string | Error | undefined)[], after = 0) {
 }
 
 test("a lost connection resumes after the last event and delivers no event twice", async () => {
-  const lost = new SourceError(0, "unreachable", "gone");
+  const lost = new HoldfastError("server_failed", "gone");
   const { asked, taken, states } = await followed([sent(1, 2), lost, lost, sent(2, 3, 4), undefined]);
   expect(asked).toEqual([0, 2, 2, 2, 4]);
   expect(taken).toEqual([
@@ -108,21 +103,30 @@ test("an ended session is not reported as lost", async () => {
 });
 
 test("a session deleted by the store has ended", async () => {
-  const { states } = await followed([sent(1), new SourceError(404, "session_not_found", "no such session")]);
+  const { states } = await followed([sent(1), new HoldfastError("session_not_found", "no such session")]);
   expect(states).toEqual(["connecting", "open", "ended"]);
 });
 
 test("a log that was restored to before the last event is an error", async () => {
-  const restored = new SourceError(404, "version_not_found", "session s has 2 events, and none after 4");
+  const restored = new HoldfastError("version_not_found", "session s has only 2 events, so none come after event 4");
   await expect(followed([sent(1), restored])).rejects.toBe(restored);
+});
+
+test("a refusal that every retry would get is an error", async () => {
+  const refused = new HoldfastError("unauthorized", "the token is wrong");
+  await expect(followed([sent(1), refused])).rejects.toBe(refused);
 });
 
 test("an aborted follower receives nothing more", async () => {
   const stop = new AbortController();
   const states: Connection[] = [];
-  const take = vi.fn(() => stop.abort());
   const connect = (): Promise<ReadableStream<Uint8Array>> => Promise.resolve(bodyOf(sent(1) + sent(2), 70));
-  await followStream(connect, { after: 0, take, changed: (state) => states.push(state), signal: stop.signal });
-  expect(take).toHaveBeenCalledTimes(1);
+  const options = { signal: stop.signal, onConnection: (state: Connection) => states.push(state) };
+  let taken = 0;
+  for await (const _ of followStream(connect, options)) {
+    taken++;
+    stop.abort();
+  }
+  expect(taken).toBe(1);
   expect(states).toEqual(["connecting", "open"]);
 });

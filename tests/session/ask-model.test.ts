@@ -1,0 +1,228 @@
+// Model calls of harnesses as events of an episode: what they store, and how conversations are told apart.
+import {
+  createSessions,
+  HoldfastError,
+  scriptedModel,
+  type Item,
+  type ModelRequest,
+  type Sessions,
+  type Store,
+} from "holdfast";
+import { describe, expect, onTestFinished, test } from "vitest";
+import type { NumberedEvent } from "../../src/core/event.ts";
+import { requestFields, requestItems } from "../../src/core/model-exchange.ts";
+import { exchangesIn, lineItems, modelLines } from "../../src/core/model-lines.ts";
+import { everyStore } from "../every-store.ts";
+import { counter } from "../protocols/proxy-client.ts";
+
+type Episodes = Sessions<typeof counter>;
+
+const said = (role: "user" | "assistant" | "system", content: string): Item => ({ type: "message", role, content });
+const tool = (name: string) => ({ type: "function" as const, name, parameters: {} });
+let count = 0;
+const model = scriptedModel(() => `answer ${++count}`);
+
+const ask = async (sessions: Episodes, session: string, request: ModelRequest, options = {}): Promise<Item[]> => {
+  const respond = (asked: ModelRequest) => model.respond(asked);
+  const { response } = await sessions.askModel(session, request, { model: "m", respond, ...options });
+  return response.output;
+};
+
+async function eventsOf(sessions: Episodes, session: string): Promise<NumberedEvent[]> {
+  const events: NumberedEvent[] = [];
+  for await (const event of sessions.events(session)) events.push(event);
+  return events;
+}
+
+const linesOf = async (sessions: Episodes, session: string) => modelLines(await eventsOf(sessions, session), ["add"]);
+
+for (const kind of everyStore) {
+  describe(kind.name, () => {
+    const open = async () => {
+      const storage = await kind.open();
+      onTestFinished(() => storage.dispose());
+      const engine = (store: Store): Episodes => createSessions({ environment: counter, store, keepEnded: true });
+      return { storage, engine, sessions: engine(storage.store) };
+    };
+
+    test(
+      "GROWTH: a conversation of 40 requests stores each item once, also over a restart",
+      { tags: kind.tags },
+      async () => {
+        const { storage, engine, sessions } = await open();
+        const { session } = await sessions.open({ task: { goal: 0 } });
+        const input = [said("user", "x".repeat(1_000))];
+        const request = { instructions: "y".repeat(10_000), tools: [tool("add")] };
+        let used = sessions;
+        for (let turn = 0; turn < 40; turn++) {
+          if (turn === 20) used = engine(await storage.reopen());
+          input.push(...(await ask(used, session, { ...request, input })), said("user", `go on ${turn}`));
+        }
+        const events = await eventsOf(used, session);
+        const sizes = exchangesIn(events).map((event) => JSON.stringify(event).length);
+        expect(sizes[0]).toBeGreaterThan(11_000);
+        expect(Math.max(...sizes.slice(1))).toBeLessThan(1_000);
+        const { main, side, retries, find } = modelLines(events);
+        expect([main.length, side.length, retries.length]).toEqual([40, 0, 0]);
+        const last = main.at(-1)!;
+        expect(requestItems(last, find).map((item) => item["content"])).toHaveLength(79);
+        expect(requestFields(last, find)).toEqual(request);
+      },
+    );
+
+    test(
+      "FORK: a fork starts without the model calls of its parent, and asks on its own",
+      { tags: kind.tags },
+      async () => {
+        const { sessions } = await open();
+        const { session } = await sessions.open({ task: { goal: 2 } });
+        await ask(sessions, session, { input: [said("user", "one")] });
+        await sessions.call(session, "add", { by: 2 });
+        const { session: child } = await sessions.fork(session);
+        await ask(sessions, child, { input: [said("user", "one")] });
+        expect((await linesOf(sessions, child)).main).toHaveLength(1);
+        expect((await linesOf(sessions, session)).main).toHaveLength(1);
+        expect(await sessions.verify(child)).toMatchObject({ reward: 1 });
+        expect(await sessions.replay(child)).toMatchObject({ same: true });
+      },
+    );
+
+    test(
+      "PURE-VERIFY: a model call changes neither the state nor the judged version, and a verdict ends the asking",
+      { tags: kind.tags },
+      async () => {
+        const { sessions } = await open();
+        const { session } = await sessions.open({ task: { goal: 2 } });
+        await sessions.call(session, "add", { by: 2 });
+        const before = await sessions.verify(session, { version: 3 });
+        const { session: other } = await sessions.open({ task: { goal: 2 } });
+        await sessions.call(other, "add", { by: 2 });
+        await ask(sessions, other, { input: [said("user", "one")] });
+        expect(await sessions.verify(other)).toMatchObject({ reward: 1, version: before.version });
+        await expect(ask(sessions, other, { input: [said("user", "two")] })).rejects.toMatchObject({
+          code: "episode_over",
+        });
+      },
+    );
+  });
+}
+
+describe("conversations", () => {
+  const [memory] = everyStore;
+  const seeded = async () => {
+    const storage = await memory!.open();
+    const sessions = createSessions({ environment: counter, store: storage.store });
+    return { sessions, session: (await sessions.open({ task: { goal: 0 } })).session };
+  };
+  const tools = [tool("task"), tool("add")];
+
+  test("tell sub-agents and titles apart, although they come between", async () => {
+    const { sessions, session } = await seeded();
+    const prompt = said("user", "Count.");
+    await ask(sessions, session, { instructions: "Write a title.", input: [prompt] });
+    const main = [prompt, ...(await ask(sessions, session, { instructions: "Agent", tools, input: [prompt] }))];
+    const sub = [said("user", "Look for it.")];
+    for (let turn = 0; turn < 3; turn++) {
+      sub.push(
+        ...(await ask(sessions, session, { instructions: "Sub", tools: [tool("add")], input: sub })),
+        said("user", "?"),
+      );
+    }
+    main.push(said("user", "found"));
+    main.push(...(await ask(sessions, session, { instructions: "Agent", tools, input: main })));
+    const lines = await linesOf(sessions, session);
+    expect([lines.main.length, lines.side.length, lines.retries.length]).toEqual([2, 4, 0]);
+    expect(lineItems(lines)).toMatchObject({ input: [{ content: "Count." }], output: main.slice(1) });
+  });
+
+  test("follow a harness that shortens its history, and one that edits its last message", async () => {
+    const { sessions, session } = await seeded();
+    const long = [said("user", "Count.")];
+    for (let turn = 0; turn < 2; turn++)
+      long.push(...(await ask(sessions, session, { tools, input: long })), said("user", "go"));
+    const short = [said("user", "Summary: counted twice.")];
+    short.push(...(await ask(sessions, session, { tools, input: short })));
+    const dropped = await ask(sessions, session, { tools, input: [...short, said("user", "draft")] });
+    const kept = await ask(sessions, session, { tools, input: [...short, said("user", "final")] });
+    const lines = await linesOf(sessions, session);
+    expect(lines.main).toHaveLength(2);
+    expect(lines.side).toHaveLength(3);
+    const { output } = lineItems(lines);
+    expect(output).toEqual([short[1], said("user", "final"), ...kept]);
+    expect(output).not.toContainEqual(dropped[0]);
+  });
+
+  test("are told apart by the calls that the environment ran, whatever came first or last", async () => {
+    const { sessions, session } = await seeded();
+    const calling = scriptedModel([{ calls: [{ name: "mcp__counter__add", arguments: { by: 1 } }] }, "Done."]);
+    const own = [tool("task"), tool("mcp__counter__add")];
+    await ask(sessions, session, { tools: [tool("plan")], input: [said("user", "Plan it.")] });
+    const main = [said("system", "You count."), said("user", "Count.")];
+    const play = async () => {
+      const respond = (asked: ModelRequest) => calling.respond(asked);
+      main.push(...(await ask(sessions, session, { tools: own, input: main }, { respond })));
+    };
+    await play();
+    // A harness may send its calls without their ids.
+    await sessions.call(session, "add", { by: 1 });
+    main.push({ type: "function_call_output", call_id: String(main.at(-1)?.["call_id"]), output: "1" });
+    await play();
+    await ask(sessions, session, { tools: own, input: [said("user", "Was it right?")] });
+    const lines = await linesOf(sessions, session);
+    expect(lineItems(lines)).toMatchObject({ input: main.slice(0, 2), output: main.slice(2) });
+    expect([lines.main.length, lines.side.length, lines.isAmbiguous]).toEqual([2, 2, false]);
+    // This may be the same conversation with a shorter history.
+    await ask(sessions, session, { tools: own, input: [said("system", "You count."), said("user", "Go on.")] });
+    const after = await linesOf(sessions, session);
+    expect([after.main.length, after.isAmbiguous]).toEqual([2, true]);
+  });
+
+  test("without calls are told apart by the environment's tools", async () => {
+    const { sessions, session } = await seeded();
+    await ask(sessions, session, { tools: [tool("plan")], input: [said("user", "Plan it.")] });
+    await ask(sessions, session, { tools: [tool("mcp__counter__add")], input: [said("user", "Count.")] });
+    const lines = await linesOf(sessions, session);
+    expect(lineItems(lines)).toMatchObject({ input: [{ content: "Count." }] });
+    expect(lines.isAmbiguous).toBe(false);
+  });
+
+  test("start again after a rewind, with new call ids", async () => {
+    const { sessions, session } = await seeded();
+    const calling = scriptedModel([{ calls: [{ name: "add", arguments: { by: 1 } }] }]);
+    const options = { respond: (asked: ModelRequest) => calling.respond(asked) };
+    const request = { tools, input: [said("user", "Count.")] };
+    const [first] = await ask(sessions, session, request, options);
+    await sessions.call(session, "add", { by: 1 }, { call: String(first?.["call_id"]) });
+    await sessions.rewind(session, 2);
+    const [second] = await ask(sessions, session, request, { ...options, isRepeat: true });
+    expect(second?.["call_id"]).not.toBe(first?.["call_id"]);
+    await sessions.call(session, "add", { by: 1 }, { call: String(second?.["call_id"]) });
+    expect(await sessions.state(session)).toEqual({ count: 1 });
+    expect((await linesOf(sessions, session)).main).toHaveLength(1);
+  });
+
+  test("ONCE: the id of an answer that a rewind undid is refused, and returns no undone answer", async () => {
+    const { sessions, session } = await seeded();
+    const request = { input: [said("user", "Count.")] };
+    await ask(sessions, session, request, { call: "k1" });
+    await sessions.rewind(session, 2);
+    await expect(ask(sessions, session, request, { call: "k1" })).rejects.toMatchObject({ code: "call_undone" });
+    await ask(sessions, session, request, { call: "k2" });
+    expect((await linesOf(sessions, session)).main).toHaveLength(1);
+  });
+
+  test("ATOMIC: a model that fails or answers nonsense leaves no event", async () => {
+    const { sessions, session } = await seeded();
+    const input = [said("user", "Hi")];
+    const fail = { respond: () => Promise.reject(new HoldfastError("model_failed", "it is down")) };
+    await expect(ask(sessions, session, { input }, fail)).rejects.toMatchObject({ code: "model_failed" });
+    const nonsense = { respond: () => Promise.resolve({ output: [{ type: "message" }], status: "completed" }) };
+    await expect(ask(sessions, session, { input }, nonsense)).rejects.toMatchObject({ code: "model_failed" });
+    await expect(ask(sessions, session, { input: [{ type: "message" }] })).rejects.toMatchObject({
+      code: "invalid_option",
+    });
+    expect((await sessions.info(session)).version).toBe(2);
+    const { session: unseeded } = await sessions.open();
+    await expect(ask(sessions, unseeded, { input })).rejects.toMatchObject({ code: "session_unseeded" });
+  });
+});
