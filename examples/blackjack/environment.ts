@@ -34,7 +34,7 @@ function view({ hand, dealer, playing, results, hands }: Table) {
   };
 }
 
-/** Records a move. Refuses it without a running hand, and says what can be done instead. */
+/** Records a move. If no hand is running, refuses the move and says which tool to call instead. */
 function record(table: Table, move: Move): void {
   const { playing, hand, dealer, moves } = table;
   const [dealer_shows] = dealer;
@@ -62,12 +62,12 @@ export default defineEnvironment({
     hands: z.int().min(1).max(12),
     decks: z.int().min(2).max(8),
     dealer_hits_soft_17: z.boolean(),
-    // The order of the cards. If omitted, every episode has its own.
+    // The random seed of the cards' order. If omitted, every episode has its own order.
     shuffle: z.int().optional(),
   }),
   // There is no table to sit at before the shoe is shuffled.
   unseeded: "reject",
-  // `random` is recorded: Math.random would give another shoe when the episode is replayed.
+  // `random` is recorded. With Math.random, a replay of the episode would have a different shoe.
   seed: ({ task: { hands, decks, dealer_hits_soft_17, shuffle }, random }) => ({
     hands,
     dealer_hits_soft_17,
@@ -112,7 +112,7 @@ export default defineEnvironment({
       },
     }),
   },
-  // Scores the decisions, not the cards: the share of moves that the basic strategy makes too.
+  // Scores the decisions, not the cards: the share of moves that agree with the basic strategy.
   verify: ({ state: { hands, results, moves } }) => {
     const right = moves.filter(({ hand, dealer_shows, move }) => basicStrategy(hand, dealer_shows) === move).length;
     const count = (result: string): number => results.filter((each) => each === result).length;

@@ -39,7 +39,7 @@ export default defineAgent({
     }),
   },
   callbacks: {
-    // Only the guest's own words count as a yes, not the model's reading of them.
+    // Only the guest's own words count as a yes, not the model's interpretation of them.
     beforeModel({ state }, request) {
       const answer = /^(yes|no)\b/i.exec(guestSays(request) ?? "")?.[1]?.toLowerCase();
       if (answer === undefined || state["asked"] === undefined) return;

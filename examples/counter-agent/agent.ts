@@ -3,7 +3,7 @@ import { createSessions, defineAgent, environmentTools, memoryStore, scriptedMod
 import counter from "../counter/environment.ts";
 
 /**
- * The store of the episodes. With sqliteStore({ file: "counter.db" }) they outlive the process, as conversations can.
+ * The episodes, in memory. With sqliteStore({ file: "counter.db" }), they survive the end of the process.
  */
 export const episodes = createSessions({ environment: counter, store: memoryStore() });
 
@@ -23,7 +23,7 @@ export default defineAgent({
     return value === undefined ? { calls: [{ name: "get_counter_value" }] } : `The counter is at ${value}.`;
   }),
   // The first call opens an episode, seeded with `task` of the conversation's state.
-  // A call is applied once, whatever happens to the process: a resumed run gets the recorded answer.
+  // A call is applied once, even if the process dies: a resumed run gets the recorded answer.
   toolsets: [environmentTools(episodes)],
   callbacks: {
     async afterAgent({ state }) {

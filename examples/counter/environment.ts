@@ -7,7 +7,7 @@ export default defineEnvironment({
   description: "A counter that a model adds to and reads.",
   // The state that an episode keeps from call to call. An unseeded session has the defaults.
   state: z.object({ count: z.number().int().default(0) }),
-  // One row of tasks.jsonl. The prompt and the other fields of a row are for the agent, and are left out here.
+  // The task fields of a row in tasks.jsonl. The schema omits the prompt and the other fields for the agent.
   task: z.object({ initial_count: z.number().int().default(0), expected_count: z.number().int().optional() }),
   seed: ({ task }) => ({ count: task.initial_count }),
   tools: {

@@ -26,7 +26,7 @@ export interface Row {
   seq: number;
 }
 
-// `turn` is the number of the session's newest entry among all: it tells whether the session was touched since.
+// `turn` is the `seq` of the session's newest entry. It tells a listing whether the session was touched after its start.
 // AUTOINCREMENT never reuses the number of a deleted row. NORMAL: answered commits survive kill -9.
 // With FULL they survive power loss too, and each commit waits for the disk.
 const tables = `
@@ -52,7 +52,7 @@ export function openDatabase(file: string) {
   const database = open(file);
   database.exec(tables);
   const columns = database.prepare("SELECT name FROM pragma_table_info('entries')").all() as { name: string }[];
-  // Files of an older version.
+  // Adds the column to files that an older version wrote.
   if (!columns.some(({ name }) => name === "at")) database.exec("ALTER TABLE entries ADD COLUMN at REAL");
   const statements = new Map<string, Statement>();
   const statement = (sql: string): Statement => {
@@ -65,7 +65,7 @@ export function openDatabase(file: string) {
     all: (sql: string, ...values: Value[]): Row[] => statement(sql).all(...values) as Row[],
     /** Returns the number of the inserted row. */
     run: (sql: string, ...values: Value[]): number => Number(statement(sql).run(...values).lastInsertRowid),
-    /** Runs everything or nothing, without other writers in between. */
+    /** Runs the work as one transaction: all of it or nothing, without other writers in between. */
     transaction<T>(work: () => T): T {
       database.exec("BEGIN IMMEDIATE");
       try {

@@ -35,8 +35,8 @@ class Refusal extends Error {
 }
 
 /**
- * Ids, keys and names are any text, also with NUL, which few databases accept. They are stored as JSON, which escapes
- * it.
+ * Ids, keys and names can be any string, even with NUL characters, which few databases accept. They are stored as JSON,
+ * which escapes NUL.
  */
 function kept(text: string): string {
   if (typeof text !== "string") throw new TypeError("ids, keys and names are text");
@@ -48,7 +48,7 @@ function createVerbs(file: string) {
 
   const rowOf = (session: string): Row | undefined => one("SELECT * FROM sessions WHERE id = ?", kept(session));
 
-  /** The answer to a commit. Changes nothing. */
+  /** Returns the answer to a commit without applying it. */
   function judge({ session, version, seen, entries }: Commit): string {
     const row = rowOf(session);
     const isTaken = ({ key }: { key?: string }): boolean =>
@@ -79,8 +79,8 @@ function createVerbs(file: string) {
   }
 
   /**
-   * Returns a page. The cursor holds where the listing continues and where it ends.
-   * Sessions opened or touched after its start are left out, so that it ends and returns none twice.
+   * Returns a page of the listing. The cursor holds where the listing continues and where it ends.
+   * Sessions opened or touched after the start are omitted, so that the listing ends and has no session twice.
    */
   function list({ environment, open, openedBefore, idleBefore, after, limit = largestPage, cursor }: Listing) {
     const last = (table: string): number => one("SELECT seq FROM sqlite_sequence WHERE name = ?", table)?.seq ?? 0;
@@ -194,7 +194,7 @@ async function bodyOf(request: IncomingMessage): Promise<unknown> {
   }
 }
 
-/** A server of the contract, with its logs in a file. Without a token everybody who reaches it may do everything. */
+/** Creates a store server with its logs in a file. Without a token, anyone who can connect can read and change logs. */
 export function createStoreServer({ file, token }: { file: string; token?: string | undefined }): Server {
   const { verbs, transaction, close } = createVerbs(file);
   const secret = token ? Buffer.from(`Bearer ${token}`) : undefined;

@@ -19,7 +19,7 @@ export const catalogue = [
   { book_id: "b-720", title: "Knots", author: "Tomas Reed", copies: 2 },
 ];
 
-/** A day, and one some days later, as 2026-03-02. */
+/** Returns the date `days` days after a day, as in 2026-03-02. */
 function addDays(day: string, days: number): string {
   return new Date(Date.parse(`${day}T00:00:00Z`) + days * 86_400_000).toISOString().slice(0, 10);
 }
@@ -35,7 +35,7 @@ export default defineEnvironment({
     loans: z.array(z.string()).default([]),
     reservations: z.array(z.string()).default([]),
   }),
-  // `on_loan` has the loans of others: the first copies of a book, and when the first of them is due.
+  // `on_loan` has other readers' loans: the number of lent copies of a book, from the first, and the earliest due date.
   task: z.object({
     today: z.iso.date(),
     on_loan: z.array(z.object({ book_id: z.string(), copies: z.int(), due: z.iso.date() })).default([]),

@@ -1,5 +1,5 @@
-// The calls that win an episode of library. The calls of a turn are made at once, and need the results of the turn
-// before.
+// The calls that win an episode of library. The calls of a turn run in parallel, and need results of the previous
+// turn.
 interface Found {
   books: { book_id: string; title: string }[];
 }

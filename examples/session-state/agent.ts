@@ -30,7 +30,7 @@ export default defineAgent({
     async afterModel(context) {
       context.state[afterModel] = "after_model_callback_state_value";
       const cached = [beforeAgent, beforeModel, afterModel];
-      // The writes of beforeModel are stored with the answer, together with these, and not before.
+      // The writes of beforeModel and afterModel are stored together, and only with the answer.
       const unstored = [beforeModel, afterModel];
       await check(context, "In after_model_callback", { cached, stored: [beforeAgent], unstored });
     },
@@ -44,11 +44,11 @@ export default defineAgent({
 });
 
 interface Expected {
-  /** The state that the rest of the invocation sees. */
+  /** The keys that the rest of the invocation sees. */
   cached: string[];
-  /** The stored state. */
+  /** The keys that are stored. */
   stored: string[];
-  /** The state that is not stored yet. */
+  /** The keys that are not stored yet. */
   unstored: string[];
 }
 

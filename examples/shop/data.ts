@@ -77,20 +77,20 @@ export function numbers(seed: number): (limit: number) => number {
   };
 }
 
-/** A day some days before another, as 2026-03-02. */
+/** Returns the date `days` days before a day, as in 2026-03-02. */
 function daysBefore(day: string, days: number): string {
   return new Date(Date.parse(`${day}T00:00:00Z`) - days * 86_400_000).toISOString().slice(0, 10);
 }
 
 /**
- * The shop of a number, always the same. It does not use the `random` of the seed, because verify needs it again from
- * the task alone.
+ * Creates the shop for a seed; the same seed gives the same shop. It does not use the episode's `random`, because verify
+ * creates the shop again from the task alone.
  */
 export function makeShop(seed: number): Shop {
   const below = numbers(seed);
   const pick = <T>(list: readonly T[]): T => list[below(list.length)] as T;
   const used = new Set<string>();
-  // Ids are opaque, so that they can only be found by looking.
+  // Ids are opaque, so that a model can find them only with the tools.
   const newId = (prefix: string): string => {
     const id = `${prefix}${10_000 + below(90_000)}`;
     if (used.has(id)) return newId(prefix);

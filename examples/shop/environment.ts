@@ -14,7 +14,7 @@ export default defineEnvironment({
   name: "shop",
   description: "A shop with customers, products and orders, and the tools of its clerks.",
   state: shop.extend({ closed: z.object({ outcome, message: z.string() }).nullable().default(null) }),
-  // The ground truth: the actions, how the case ends, and the amounts that the customer has to be told, as 12.34.
+  // The ground truth: the actions, the outcome of the case, and the amounts to tell the customer, as in 12.34.
   task: z.object({
     shop_seed: z.int(),
     actions: z.array(action).default([]),
@@ -109,7 +109,7 @@ export default defineEnvironment({
   },
 });
 
-/** The differences of two shops: the customers, products and orders, by their ids. */
+/** Returns the ids of the customers, products and orders that differ between two shops. */
 function differences(actual: Shop, expected: Shop): string[] {
   return (["users", "products", "orders"] as const).flatMap((part) => {
     const ids = new Set([...Object.keys(actual[part]), ...Object.keys(expected[part])]);

@@ -21,7 +21,7 @@ const amount = (cents: number): string => (Math.abs(cents) / 100).toFixed(2);
 const named = ({ name, options }: Item): string => `the ${name} (${Object.values(options).join(", ")})`;
 const kindNames = { credit_card: "credit card", paypal: "PayPal account", gift_card: "gift card" };
 
-/** Finds the parts of a case in a shop. Each returns undefined if there is none of its kind. */
+/** Returns functions that find the parts of a case in a shop. Each returns undefined if the shop has no such part. */
 function finder(shop: Shop, below: (limit: number) => number) {
   const any = <T>(list: T[]): T | undefined => list[below(list.length || 1)];
   const daysSince = (day: string): number => (Date.parse(shop.today) - Date.parse(day)) / 86_400_000;
@@ -234,12 +234,12 @@ for (let round = 0; round < 5; round++) {
       shop = makeShop(shop_seed);
       found = make(finder(shop, below), shop, below);
     } while (!found);
-    // A clerk who refuses everything should not get far.
+    // Limits the number of refused cases, so that a clerk who refuses everything earns little.
     if (round > 2 && found.outcome === "refused") continue;
     const { customer, request, actions = [], outcome, tell = [] } = found;
     const { name, email, address } = shop.users[customer] as Shop["users"][string];
     const who = shop_seed % 2 ? `My e-mail address is ${email}.` : `My name is ${name}, my zip code is ${address.zip}.`;
-    // Throws if the shop would refuse it.
+    // Throws if the shop refuses an action.
     for (const action of actions) act(shop, action);
     const content = `You are a clerk of a shop. Help this customer with your tools, by the policy of the shop, and end with close_case.\n\nThe customer writes: ${who} ${request}`;
     const responses_create_params = { input: [{ role: "user", content }], tools };

@@ -37,7 +37,7 @@ export const action = z.discriminatedUnion("tool", [
 ]);
 export type Action = z.infer<typeof action>;
 
-/** Applies an action or refuses it. The caller drops the partial changes of a refused one. */
+/** Applies an action or refuses it. The caller must discard the partial changes of a refused action. */
 export function act(shop: Shop, { tool, input }: Action) {
   if (tool === "cancel_pending_order") return cancel(shop, input);
   if (tool === "modify_order_items") return swap(shop, input, "pending");
@@ -65,7 +65,7 @@ function itemIn(order: Order, id: string): Item {
   return item;
 }
 
-/** Charges an amount, or refunds one below zero. Unless it is confirmed, only checks whether it could. */
+/** Charges an amount, or refunds a negative amount. Without `confirm`, only checks whether the payment is possible. */
 function pay(shop: Shop, order: Order, payment_method_id: string, amount_cents: number, confirm: boolean): void {
   const { payment_methods } = get(shop.users, order.user_id, "customer", "find_user");
   const method = get(payment_methods, payment_method_id, "payment method of the customer", "find_user");
@@ -97,7 +97,7 @@ function variantOf(shop: Shop, product_id: string, variant_id: string) {
   return get(product.variants, variant_id, `variant of ${product.name}`, `get_product of ${product_id}`);
 }
 
-/** Changes items to other variants: at once for a pending order, and as an exchange for a delivered one. */
+/** Changes items to other variants: immediately for a pending order, and as an exchange for a delivered order. */
 function swap(shop: Shop, input: Inputs["exchange_items"], status: "pending" | "delivered") {
   const { order_id, changes, payment_method_id, confirm } = input;
   const order = orderIn(shop, order_id, status);

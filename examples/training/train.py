@@ -36,7 +36,7 @@ def main() -> None:
     torch.manual_seed(flags.seed)
     run, tasks = read_run(folder), read_tasks(flags)
     client = Client(f"http://127.0.0.1:{run['server_port']}", patience=180)
-    # This server is the only one, so a new one need not wait long for the old one to be silent.
+    # Only one server runs at a time, so a restarted server may take over turns after a short lease.
     lease = ["--lease", "5s"]
     start = lambda: Server(flags.environment, folder, run["server_port"], flags.store, flags.node, flags.holdfast, lease)
     server = None
@@ -50,9 +50,12 @@ def main() -> None:
         trainer = Trainer(client, policy, tasks, folder, run["name"], read_settings(flags))
         if trainer.load():
             print(f"continuing {folder} at iteration {trainer.iteration}", flush=True)
-        # A server that continues rollouts needs the policy, with the weights of that iteration.
+        # Starts after `load`: a server that continues rollouts needs the policy, with the weights of that iteration.
         server = server or start()
         trainer.run(print_line)
+        if flags.held_out:
+            held_out = read_lines(Path(flags.held_out))
+            print(f"held-out tasks: {len(held_out)}, reward {trainer.held_out(held_out):.3f}", flush=True)
         policy.close()
     finally:
         if server:
@@ -61,16 +64,16 @@ def main() -> None:
 
 
 def warm_up(flags: argparse.Namespace, folder: Path, client: Client, tasks: list[dict]) -> None:
-    """Makes a tiny model that knows the format of the environment but not its task."""
+    """Creates a tiny model that knows the format of the environment's calls, but cannot solve its tasks yet."""
     begun = time.perf_counter()
     play = play_randomly(client, tasks, flags.warmup_episodes, flags.seed, flags.warmup_calls)
     format = TinyFormat.from_texts(texts_of(play))
     config = TinyConfig(format.size, flags.width, flags.layers, flags.heads, flags.context)
     model = TinyModel(config).to(flags.device)
     played = time.perf_counter()
-    # Only the update must compute exactly what was sampled with; imitation may be faster.
+    # Imitation uses faster, less precise products. Only the update must compute exactly the sampled log-probabilities.
     torch.set_float32_matmul_precision("high")
-    loss = imitate(model, format, play, flags.warmup_steps, 1e-3, flags.warmup_batch, flags.seed, flags.device)
+    loss = imitate(model, format, play, flags.warmup_steps, flags.warmup_rate, flags.warmup_batch, flags.seed, flags.device)
     torch.set_float32_matmul_precision("highest")
     saved = {"words": format.words, "config": vars(config), "model": model.state_dict()}
     write_atomically(folder / "warm.pt", lambda out: torch.save(saved, out))
@@ -83,7 +86,7 @@ def warm_up(flags: argparse.Namespace, folder: Path, client: Client, tasks: list
 
 
 def load_model(flags: argparse.Namespace, folder: Path) -> tuple:
-    """Loads the model of --model, or the tiny one of the warm-up."""
+    """Loads the model that --model names, or the tiny model of the warm-up."""
     if flags.model:
         return load_language_model(flags.model, flags.device, context=flags.context)
     saved = load_checkpoint(folder / "warm.pt")
@@ -93,7 +96,7 @@ def load_model(flags: argparse.Namespace, folder: Path) -> tuple:
 
 
 def read_run(folder: Path) -> dict:
-    """The name and the ports of a run stay the same when it is started again: open requests name them."""
+    """Returns the name and the ports of a run. They stay the same after a restart, because open requests contain them."""
     file = folder / "run.json"
     if file.exists():
         return json.loads(file.read_text())
@@ -108,7 +111,11 @@ def read_tasks(flags: argparse.Namespace) -> list[dict]:
     given = [Path(flags.task_file)] if flags.task_file else [folder / "tasks_train.jsonl", folder / "tasks.jsonl"]
     file = next((one for one in given if one.exists()), None)
     if file is None:
-        raise SystemExit(f"{given[-1]} does not exist; name a file of tasks with --task-file")
+        raise SystemExit(f"{given[-1]} does not exist; pass a tasks file with --task-file")
+    return read_lines(file)
+
+
+def read_lines(file: Path) -> list[dict]:
     return [json.loads(line) for line in file.read_text().splitlines() if line.strip()]
 
 
@@ -117,8 +124,8 @@ def read_settings(flags: argparse.Namespace) -> Settings:
     for one in flags.branch or (["4@2"] if flags.credit == "tree" else []):
         ways, step = one.split("@")
         branch.append({"ways": int(ways), "step": int(step)})
-    names = ("iterations", "tokens", "tasks", "repeats", "credit", "rate", "updates", "clip", "kl", "entropy", "temperature",
-             "max_tokens", "max_steps", "micro_tokens", "seed", "stop_at")
+    names = ("iterations", "tokens", "tasks", "repeats", "credit", "rate", "updates", "clip", "kl", "entropy", "temperature", "discount",
+             "max_tokens", "max_steps", "concurrency", "micro_tokens", "seed", "stop_at")
     return Settings(branch=branch, **{name: getattr(flags, name) for name in names})
 
 
@@ -138,38 +145,42 @@ def read_flags() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Train a model on an environment.", formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     add = parser.add_argument
     add("--environment", required=True, help="folder or file of an environment")
-    add("--task-file", help="file of tasks (default: tasks_train.jsonl of the environment, or tasks.jsonl)")
-    add("--model", help="folder of a causal language model; without it, a tiny one is made")
+    add("--task-file", help="tasks file (default: tasks_train.jsonl next to the environment, or tasks.jsonl)")
+    add("--held-out", metavar="FILE", help="tasks file for an evaluation after the training; its tasks are not trained on")
+    add("--model", help="folder of a causal language model (default: a new tiny model)")
     add("--out", help="folder of the run (default: runs/training/NAME)")
     add("--device", default="cuda" if cuda else "cpu")
     add("--seed", type=int, default=1)
-    add("--iterations", type=int, default=30)
+    add("--iterations", type=int, default=60)
     add("--tokens", type=int, default=0, help="stop after this many sampled tokens; 0: no limit")
-    add("--stop-at", type=float, default=2.0, help="stop when the mean reward of an iteration reaches this")
-    add("--tasks", type=int, default=64, help="tasks of an iteration")
-    add("--repeats", type=int, default=16 if cuda else 8, help="episodes of a task in an iteration")
-    add("--credit", choices=["outcome", "rloo", "steps", "tree"], default="outcome", help="what an answer is credited with")
-    add("--branch", action="append", metavar="WAYS@STEP", help="forks of --credit tree (default: 4@2)")
-    add("--rate", type=float, default=3e-4, help="learning rate")
-    add("--updates", type=int, default=4, help="optimizer steps of an iteration")
+    add("--stop-at", type=float, default=2.0, help="stop when the mean reward of an iteration reaches this value")
+    add("--tasks", type=int, default=64 if cuda else 32, help="number of tasks per iteration")
+    add("--repeats", type=int, default=16 if cuda else 8, help="number of episodes per task and iteration")
+    add("--credit", choices=["outcome", "rloo", "steps", "tree"], default="outcome", help="how answers get their advantages")
+    add("--branch", action="append", metavar="WAYS@STEP", help="where --credit tree forks episodes (default: 4@2, 4 ways after step 2)")
+    add("--rate", type=float, default=1.5e-4 if cuda else 5e-4, help="learning rate at the start; it falls to a tenth by the last iteration")
+    add("--updates", type=int, default=8, help="maximum number of optimizer steps per iteration")
     add("--clip", type=float, default=0.2)
-    add("--kl", type=float, default=0.01, help="weight of the divergence from the first weights; 0 keeps no copy of them")
+    add("--kl", type=float, default=0.0, help="weight of the KL divergence from the initial model; 0 turns it off")
     add("--entropy", type=float, default=0.003, help="weight of an entropy bonus")
     add("--temperature", type=float, default=1.0)
-    add("--max-tokens", type=int, default=48, help="tokens of an answer")
-    add("--max-steps", type=int, default=12, help="answers of an episode")
-    add("--micro-tokens", type=int, default=65536 if cuda else 8192, help="tokens of a forward pass of the update")
-    add("--slots", type=int, default=512 if cuda else 64, help="answers that are sampled at once")
+    add("--discount", type=float, default=0.9, help="factor on the reward for each answer after the first, used only for advantages")
+    add("--max-tokens", type=int, default=48, help="maximum number of tokens per answer")
+    add("--max-steps", type=int, default=12, help="maximum number of answers per episode")
+    add("--concurrency", type=int, default=512 if cuda else 128, help="number of concurrent episodes")
+    add("--micro-tokens", type=int, default=65536 if cuda else 8192, help="maximum number of tokens per forward pass of the update")
+    add("--slots", type=int, default=512 if cuda else 64, help="maximum number of answers that are sampled concurrently")
     add("--eager", action="store_true", help="sample without CUDA graphs")
-    add("--context", type=int, default=1024, help="longest conversation in tokens")
-    add("--width", type=int, default=256, help="width of the tiny model")
-    add("--layers", type=int, default=4)
-    add("--heads", type=int, default=8)
-    add("--warmup-episodes", type=int, default=3000 if cuda else 600)
-    add("--warmup-steps", type=int, default=700 if cuda else 400)
-    add("--warmup-batch", type=int, default=128 if cuda else 24)
-    add("--warmup-calls", type=int, default=8, help="most calls of a random episode")
-    add("--store", help="store of the sessions (default: sqlite in the folder of the run)")
+    add("--context", type=int, default=1024, help="maximum number of tokens in a conversation")
+    add("--width", type=int, default=256 if cuda else 64, help="width of the tiny model")
+    add("--layers", type=int, default=4 if cuda else 2)
+    add("--heads", type=int, default=8 if cuda else 4)
+    add("--warmup-episodes", type=int, default=12000 if cuda else 3000)
+    add("--warmup-steps", type=int, default=1500 if cuda else 800)
+    add("--warmup-rate", type=float, default=1e-3 if cuda else 4e-3)
+    add("--warmup-batch", type=int, default=256 if cuda else 48)
+    add("--warmup-calls", type=int, default=8, help="maximum number of calls per random episode")
+    add("--store", help="session store (default: an SQLite file in the folder of the run)")
     add("--node", help="path of node (default: from PATH)")
     add("--holdfast", help="path of Holdfast's dist/cli/main.js (default: this checkout, or npx holdfast)")
     return parser.parse_args()

@@ -18,7 +18,7 @@ const forecasts = new Map([
 export default defineEnvironment({
   name: "weather",
   description: "Tells the weather in a city.",
-  // One row of tasks.jsonl. The prompt and the other fields of a row are for the agent, and are left out here.
+  // The task fields of a row in tasks.jsonl. The schema omits the prompt and the other fields for the agent.
   task: z.object({ cities: z.array(z.string()).min(1) }),
   tools: {
     get_weather: tool({
@@ -45,7 +45,7 @@ export default defineEnvironment({
   },
 });
 
-/** The cities of the calls in an agent's response, which is all that is left when an old rollout is scored again. */
+/** The cities of the calls in an agent's response. An old rollout that is scored again has a response, but no log. */
 function citiesIn(response: unknown): string[] {
   const calls = z.object({ output: z.array(z.object({ type: z.string(), arguments: z.string().optional() })) });
   const { output } = calls.safeParse(response).data ?? { output: [] };
