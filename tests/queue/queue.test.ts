@@ -231,23 +231,26 @@ describe("a queue", () => {
     expect(rewardsOf(await allOf(player, 3))).toEqual([0, 1, 2]);
   });
 
-  test("a worker that lost a rollout to another does not report its result", async () => {
+  test("a worker that lost a rollout does not report its result", async () => {
     let goOn = (): void => undefined;
     const going = new Promise<void>((resolve) => (goOn = resolve));
-    const loser = await newWorker((rollout) => going.then(() => playedOf(rollout, -1)), { concurrency: 1 });
+    let times = 0;
+    // The second run may be on either worker, because the loser takes jobs again once it notices the loss.
+    const play: Play = async (rollout) => {
+      if (++times === 1) return going.then(() => playedOf(rollout, -1));
+      goOn();
+      await expect.poll(() => loser.events).toHaveLength(1);
+      return playedOf(rollout, 1);
+    };
+    const loser = await newWorker(play, { concurrency: 1 });
     const player = await newPlayer();
     const result = player.play(rolloutOf(3), never);
     await expect.poll(() => loser.begun).toEqual([3]);
-    const winner = await newWorker(async (rollout) => {
-      // The loser finishes first and no longer has a lock.
-      goOn();
-      await expect.poll(() => loser.events, { timeout: 5000 }).toHaveLength(1);
-      return playedOf(rollout, 1);
-    });
+    const winner = await newWorker(play);
     await redis.command("del", lockOf("one", 3));
     expect((await result).fields).toEqual({ reward: 1 });
-    expect(winner.begun).toEqual([3]);
-    expect(loser.events.map(({ type }) => type)).toEqual(["lost"]);
+    expect([...loser.begun, ...winner.begun]).toEqual([3, 3]);
+    expect(loser.events[0]?.type).toBe("lost");
   });
 
   test("a rollout that returns to the worker that lost it is played again there", { tags: ["full"] }, async () => {
