@@ -18,7 +18,9 @@ killed, has no results yet.`;
 export function add(program: Command): void {
   program
     .command("runs")
-    .description("List the collections in a folder: model or agent, tasks, mean reward, failures and date.")
+    .description(
+      "List the collections in a folder and in the folders below it: who played, tasks, mean reward, failures and date.",
+    )
     .argument("[folder]", "folder of collections", "runs")
     .option("--json", "print one line of JSON per collection")
     .addHelpText("after", example)

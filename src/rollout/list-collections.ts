@@ -34,13 +34,16 @@ export function listCollections(folder: string, note: (text: string) => void): L
   });
 }
 
-/** Returns the rows files that have a record next to them. */
+/** Returns the rows files that have a record next to them, in a folder and in the folders directly below it. */
 export function collectionFiles(folder: string): string[] {
   if (!existsSync(folder)) throw cannotLoad(`the folder ${folder} does not exist`);
   if (!statSync(folder).isDirectory()) throw cannotLoad(`${folder} is not a folder`);
   const ending = "_run.json";
-  const names = readdirSync(folder).filter((name) => name.endsWith(ending) && name.length > ending.length);
-  return names.map((name) => join(folder, `${name.slice(0, -ending.length)}.jsonl`)).sort();
+  const below = readdirSync(folder, { withFileTypes: true }).filter((each) => each.isDirectory());
+  return [folder, ...below.map(({ name }) => join(folder, name)).sort()].flatMap((each) => {
+    const names = readdirSync(each).filter((name) => name.endsWith(ending) && name.length > ending.length);
+    return names.map((name) => join(each, `${name.slice(0, -ending.length)}.jsonl`)).sort();
+  });
 }
 
 function describe(file: string): ListedCollection {

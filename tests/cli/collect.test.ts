@@ -275,6 +275,8 @@ test("runs names the agent that played", async () => {
   expect(stdout).toMatch(/^collection +played by +tasks/);
   expect(stdout).toMatch(/own\.jsonl +roller +1 /);
   expect(stdout).toMatch(/random\.jsonl +roller with random +1 /);
+  // The collections of folders below the given folder are listed too.
+  expect((await run("runs", world.at("."))).stdout).toContain("runs/own.jsonl");
 });
 
 test("a request that is not a JSON object is refused, and a store that cannot be reached ends it at once", async () => {
