@@ -98,6 +98,8 @@ export type DecoratingProtocol = Protocol & Required<Pick<Protocol, "decorate">>
 export interface Tokens {
   /** Returns a token of letters, digits, "-", "_" and ".". */
   issue(value: string): string;
+  /** Like `issue`, but does not cache the token. For tokens that few clients use. */
+  sign(value: string): string;
   /** Returns the value of a valid token. */
   check(token: string): string | undefined;
 }

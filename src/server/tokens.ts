@@ -23,12 +23,16 @@ export function createTokens(keys: string[], purpose = sessionPurpose): Tokens {
   if (first === undefined) throw invalidOption("session tokens need at least one signing key");
   const issued = recent();
   const checked = recent();
+  const sign = (value: string): string => {
+    const text = Buffer.from(value).toString("base64url");
+    return `${text}.${signature(first, purpose + text)}`;
+  };
   return {
+    sign,
     issue(value) {
       const known = issued.get(value);
       if (known !== undefined) return known;
-      const text = Buffer.from(value).toString("base64url");
-      const token = `${text}.${signature(first, purpose + text)}`;
+      const token = sign(value);
       issued.set(value, token);
       checked.set(token, value);
       return token;

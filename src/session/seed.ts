@@ -42,7 +42,17 @@ export async function seedEvent(
     if (!author) return defaultState(environment);
     const { random, now, log } = handler;
     const made = await withinTime(handler, () =>
-      author({ session, random, now, log, signal: handler.signal, task: guarded(task) }),
+      author({
+        session,
+        random,
+        now,
+        log,
+        // Created on demand, like the handler's own signal.
+        get signal() {
+          return handler.signal;
+        },
+        task: guarded(task),
+      }),
     );
     const checked = await check(environment.state, made);
     if (!checked.ok) throw new Error(`it returned an invalid state: ${checked.message}`);

@@ -68,8 +68,9 @@ function sqliteDriver(path: string, durability: "process" | "power"): Driver {
     `UPDATE sessions SET environment = ${anyText}, opened = ?, parent = ${anyText}, parentVersion = ?, ended = ?, touched = ?
      WHERE n = ?`,
   );
-  const first = database.prepare(
-    `INSERT INTO events (session, version, at, mark, key, body, chain) VALUES (?, 1, ?, ?, ${anyText}, ?, ?)`,
+  // Appends to a session that was opened in the same transaction, so nothing is checked.
+  const add = database.prepare(
+    `INSERT INTO events (session, version, at, mark, key, body, chain) VALUES (?, ?, ?, ?, ${anyText}, ?, ?)`,
   );
   // Stores the most common commit, a single entry, in one statement. `chain` is NULL if the mark is the event's time.
   const atEnd = "e.session = ? AND e.version = ? AND (e.chain IS ? OR ?) AND e.at = ifnull(?, e.at)";
@@ -138,9 +139,13 @@ function sqliteDriver(path: string, durability: "process" | "power"): Driver {
       numbers.delete(session);
       return undefined;
     }
-    if (numbers.size >= rememberedSessions) numbers.clear();
-    numbers.set(session, row.n);
+    remember(session, row.n);
     return row.n;
+  }
+
+  function remember(session: string, n: number): void {
+    if (numbers.size >= rememberedSessions) numbers.clear();
+    numbers.set(session, n);
   }
 
   const hasKey = (n: number, { key }: NewEntry): boolean =>
@@ -162,10 +167,16 @@ function sqliteDriver(path: string, durability: "process" | "power"): Driver {
     const chainAt = (index: number): string | null => (index === rest.length ? chainOf(mark) : null);
     let n: number | undefined;
     if (seen.version === 0) {
-      const { changes } = openSession.run(toValue(session), ...valuesOf(heading!), touched);
-      n = numberOf(session)!;
-      if (Number(changes) === 0) return entries.some((entry) => hasKey(n!, entry)) ? "duplicate" : "conflict";
-      first.run(n, head.at, hashOf(head.key), toValue(head.key), head.body, chainAt(0));
+      const { changes, lastInsertRowid } = openSession.run(toValue(session), ...valuesOf(heading!), touched);
+      if (Number(changes) === 0) {
+        n = numberOf(session)!;
+        return entries.some((entry) => hasKey(n!, entry)) ? "duplicate" : "conflict";
+      }
+      n = Number(lastInsertRowid);
+      remember(session, n);
+      for (const [index, { at, key, body }] of entries.entries()) {
+        add.run(n, index + 1, at, hashOf(key), toValue(key), body, chainAt(index));
+      }
     } else {
       n = numbers.get(session) ?? numberOf(session);
       if (n === undefined) return "conflict";
@@ -177,9 +188,9 @@ function sqliteDriver(path: string, durability: "process" | "power"): Driver {
         return repeats || hasKey(n, head) ? "duplicate" : "conflict";
       }
       if (heading !== undefined) changeSession.run(...valuesOf(heading), touched, n);
-    }
-    for (const [index, entry] of rest.entries()) {
-      extend(n, { version: seen.version + 1 + index, mark: "" }, entry, chainAt(index + 1));
+      for (const [index, entry] of rest.entries()) {
+        extend(n, { version: seen.version + 1 + index, mark: "" }, entry, chainAt(index + 1));
+      }
     }
     if (snapshot !== undefined) keep.run(n, snapshot.version, snapshot.body);
     return "ok";

@@ -93,7 +93,7 @@ export function createBindings(environment: string, tokens: Tokens, { hasModel =
     /** Returns a session's address, for all tools or only the tools from `parseToolNames`. */
     address(session: string, tools?: readonly string[]): McpAddress {
       const allowed = tools === undefined ? "" : `.${tools.join(",")}`;
-      const token = tokens.issue(boundMark + session + allowed);
+      const token = tokens.sign(boundMark + session + allowed);
       return {
         server_name: environment,
         url_path: `${at}/${environment}/mcp`,

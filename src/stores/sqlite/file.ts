@@ -11,7 +11,7 @@ export type Value = string | number | null | Uint8Array;
 
 /** The parts of node:sqlite that the store uses. */
 export interface Statement {
-  run(...values: Value[]): { changes: number | bigint };
+  run(...values: Value[]): { changes: number | bigint; lastInsertRowid: number | bigint };
   get(...values: Value[]): unknown;
   all(...values: Value[]): unknown[];
   iterate(...values: Value[]): Iterable<unknown>;
