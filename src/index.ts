@@ -23,6 +23,7 @@ export type {
   DeepReadonly,
   DetachedToolContext,
   Environment,
+  Progress,
   SeedContext,
   StateOf,
   TaskOf,

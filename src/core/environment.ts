@@ -42,6 +42,18 @@ export interface ToolContext<State, Task> extends Context {
   call: string | undefined;
   /** The agent that owns the tool; undefined for an environment's tool. */
   agent?: ToolAgent | undefined;
+  /**
+   * Reports progress while the tool runs, as in `progress(3, 10, "reading page 3")`. MCP clients receive it. No log
+   * records it.
+   */
+  progress(done: number, total?: number, message?: string): void;
+}
+
+/** The progress of a running tool. */
+export interface Progress {
+  done: number;
+  total: number | undefined;
+  message: string | undefined;
 }
 
 /** The agent that called a tool. */

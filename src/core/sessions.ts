@@ -1,7 +1,7 @@
 // The engine's contract: the operations on sessions, both episodes of an environment and conversations with an agent.
 // Protocols, agents and commands use it.
 import type { Entered, EnterOptions, RecordedTurn } from "./agent-sessions.ts";
-import type { AnyEnvironment, StateOf, TaskOf, ToolInput, ToolName, ToolOutput } from "./environment.ts";
+import type { AnyEnvironment, Progress, StateOf, TaskOf, ToolInput, ToolName, ToolOutput } from "./environment.ts";
 import type { Event, Labels, NumberedEvent, Outcome, Thrown, Verdict } from "./event.ts";
 import type { Json } from "./json.ts";
 import type { ModelRequest, ModelResponse } from "./model.ts";
@@ -71,6 +71,8 @@ export interface CallOptions {
   seeded?: boolean;
   /** Cancels the call. A call that is not committed yet leaves no trace. */
   signal?: AbortSignal;
+  /** Receives the tool's reports while it runs. If the tool runs again after a conflict, it reports again. */
+  onProgress?: ((progress: Progress) => void) | undefined;
 }
 
 /** The result of a call. `ok: false` is for the model to read: its own mistakes, and the tool's refusals. */

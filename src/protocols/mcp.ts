@@ -154,10 +154,10 @@ export function mcpProtocol({
     const meta = metaOf(message);
     const call = readMetaCall(meta);
     const about = { session, ...(call !== undefined && { call }) };
-    const send = async (signal?: AbortSignal): Promise<Reply> => {
+    const send = async (options: CallOptions): Promise<Reply> => {
       let reply: Reply;
       try {
-        const answer = await applied(binding, name, input, { call, signal });
+        const answer = await applied(binding, name, input, options);
         reply = resultReply(exchange, answer ? toResult(answer) : unknownTool(name));
         if (answer?.repeated) reply.headers = { "holdfast-repeated": "true" };
       } catch (thrown) {
@@ -170,9 +170,14 @@ export function mcpProtocol({
     // A stateless client cancels by disconnecting. An older client cancels with a notification. A call that only
     // changes the state is not cancelled, as in the gym protocol, because a signal costs a tenth of a call's time.
     const isCancellable = (environment.definitions.get(name)?.kind ?? "state") !== "state";
-    const replied = !isCancellable ? send() : isModern ? send(request.signal) : cancellation.run(session, id, send);
+    const start = (onProgress?: CallOptions["onProgress"]): Promise<Reply> => {
+      const options: CallOptions = { onProgress, ...(call !== undefined && { call }) };
+      if (!isCancellable) return send(options);
+      if (isModern) return send({ ...options, signal: request.signal });
+      return cancellation.run(session, id, (signal) => send({ ...options, signal }));
+    };
     const isStreamable = request.headers["accept"]?.includes("text/event-stream") === true;
-    return isStreamable ? withProgress(replied, meta["progressToken"], pace) : replied;
+    return isStreamable ? withProgress(start, meta["progressToken"], pace) : start();
   }
 
   /** Calls a tool. An unbound client's first call opens its session. Returns undefined if the tool does not exist. */
@@ -180,11 +185,9 @@ export function mcpProtocol({
     { session, isOwn }: Binding,
     tool: string,
     input: object,
-    { call, signal }: { call: string | undefined; signal: AbortSignal | undefined },
+    asked: CallOptions,
   ): Promise<Answer | undefined> {
-    const options: CallOptions = { seeded: needsSeed && !isOwn };
-    if (call !== undefined) options.call = call;
-    if (signal) options.signal = signal;
+    const options: CallOptions = { ...asked, seeded: needsSeed && !isOwn };
     try {
       return await sessions.call(session, tool, input, options);
     } catch (thrown) {

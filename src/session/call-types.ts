@@ -1,7 +1,7 @@
 // The types for a running call and its answer.
 import type { Outcome, Thrown } from "../core/event.ts";
 import type { Json } from "../core/json.ts";
-import type { Answer } from "../core/sessions.ts";
+import type { Answer, CallOptions } from "../core/sessions.ts";
 import type { OpenLog } from "./open-log.ts";
 
 export interface Call {
@@ -16,6 +16,7 @@ export interface Call {
   seeded: boolean;
   /** The last version that the caller saw, and the time of the call. Only for a call without an id. */
   seen?: { version: number; asked: number };
+  onProgress: CallOptions["onProgress"];
   /** Milliseconds that the call has waited for the store. */
   waited: number;
   /** The call's episode, once known. */

@@ -41,11 +41,11 @@ export function createCalls(options: CallsOptions) {
   const claims = createClaims({ ...options, assertReady, answered });
 
   return async function call(log: OpenLog, tool: string, given: unknown, wishes: CallOptions): Promise<Answer> {
-    const { call: id, signal, episode: expected, seen, seeded = false } = wishes;
+    const { call: id, signal, episode: expected, seen, seeded = false, onProgress } = wishes;
     assertCallId(id);
     if (signal?.aborted) throw cancelled(signal);
     const input = copyJson(given ?? {}, "input", "drop");
-    const pending: Call = { log, tool, input, id, signal, expected, seeded, waited: 0 };
+    const pending: Call = { log, tool, input, id, signal, expected, seeded, onProgress, waited: 0 };
     if (seen !== undefined && id === undefined) pending.seen = { version: seen, asked: Date.now() };
     try {
       const made = await dispatch(pending);
@@ -97,8 +97,8 @@ export function createCalls(options: CallsOptions) {
   }
 
   function buildExecution(pending: Call, { task }: Session, at: number, seed: number, draws: number): Execution {
-    const { log, tool, id: call, signal } = pending;
-    return { session: log.id, stops: log, tool, call, signal, at, timeout, seed, draws, task };
+    const { log, tool, id: call, signal, onProgress } = pending;
+    return { session: log.id, stops: log, tool, call, signal, at, timeout, seed, draws, task, onProgress };
   }
 
   async function callConcurrent(pending: Call, prepared: Prepared): Promise<Answer> {

@@ -2,7 +2,7 @@
 // replays all use it.
 import { after } from "../core/after.ts";
 import { createDraft, type Draft } from "../core/draft.ts";
-import type { ToolAgent, ToolDefinition } from "../core/environment.ts";
+import type { Progress, ToolAgent, ToolDefinition } from "../core/environment.ts";
 import type { Outcome } from "../core/event.ts";
 import { copyJson, type Json } from "../core/json.ts";
 import { check, type Checked } from "../core/schema.ts";
@@ -17,6 +17,7 @@ export interface Execution extends Omit<HandlerOptions, "what"> {
   task: Json | null;
   /** The agent that owns the tool. */
   agent?: ToolAgent | undefined;
+  onProgress?: ((progress: Progress) => void) | undefined;
 }
 
 /** A tool with valid arguments. */
@@ -158,13 +159,14 @@ class HandlerContext {
   readonly agent: ToolAgent | undefined;
   readonly #handler: HandlerCall;
   readonly #task: Json | null;
+  readonly #onProgress: Execution["onProgress"];
   readonly #state: unknown;
   readonly #writes: Draft<unknown> | ((first: Change | string, change?: Change) => void);
 
   /** `writes` is the draft, or the function that queues updates. */
   constructor(
     handler: HandlerCall,
-    { call, task, agent }: Execution,
+    { call, task, agent, onProgress }: Execution,
     state: unknown,
     writes: Draft<unknown> | ((first: Change | string, change?: Change) => void),
   ) {
@@ -173,6 +175,7 @@ class HandlerContext {
     this.agent = agent;
     this.#handler = handler;
     this.#task = task;
+    this.#onProgress = onProgress;
     this.#state = state;
     this.#writes = writes;
   }
@@ -208,5 +211,12 @@ class HandlerContext {
 
   get log(): (line: string) => void {
     return this.#handler.log;
+  }
+
+  get progress(): (done: number, total?: number, message?: string) => void {
+    return (done, total, message) => {
+      if (!Number.isFinite(done)) throw new TypeError("progress takes a number first: progress(done, total, message)");
+      this.#onProgress?.({ done, total, message });
+    };
   }
 }

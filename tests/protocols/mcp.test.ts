@@ -177,6 +177,38 @@ describe.each(clients)("$name", ({ connect }) => {
     expect([...seen].sort((a, b) => a - b)).toEqual(seen);
   });
 
+  test("gets the progress that a tool reports", async () => {
+    const reporting = defineEnvironment({
+      name: "reporting",
+      state: z.object({ pages: z.number().default(0) }),
+      tools: {
+        read: tool({
+          description: "Read pages.",
+          input: z.object({ pages: z.array(z.number()) }),
+          run: async ({ progress, state }, { pages }) => {
+            for (const page of pages) {
+              progress(page, 3, `page ${page}`);
+              state.pages++;
+              await sleep(5);
+            }
+          },
+        }),
+      },
+    });
+    const replica = replicaOf(reporting, { pace: { after: 10_000, every: 10_000 } });
+    const { session } = await replica.sessions.open({ task: {} });
+    const client = await connect(replica, { path: replica.bindings.address(session).bound_url_path });
+    const seen: object[] = [];
+    const options = { onprogress: (progress: object) => void seen.push(progress) };
+    await client.callTool({ name: "read", arguments: { pages: [1, 2, 2] } }, options);
+    const values = seen.map(({ progress }: { progress?: number }) => progress);
+    expect(seen).toMatchObject([1, 2, 2].map((page) => ({ total: 3, message: `page ${page}` })));
+    expect(values).toEqual([1, 2, expect.closeTo(2)]);
+    expect(values[2]).toBeGreaterThan(2);
+    await client.callTool({ name: "read", arguments: { pages: [1] } });
+    expect(await replica.sessions.state(session)).toEqual({ pages: 4 });
+  });
+
   test("cancels a running call, which then changes nothing", async () => {
     const store = memoryStore();
     const replica = replicaOf(counter, { store });
