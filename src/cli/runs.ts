@@ -19,7 +19,7 @@ export function add(program: Command): void {
   program
     .command("runs")
     .description(
-      "List the collections in a folder and in the folders below it: who played, tasks, mean reward, failures and date.",
+      "List the collections in a folder and in the folders below it: player, tasks, mean reward, failures and date.",
     )
     .argument("[folder]", "folder of collections", "runs")
     .option("--json", "print one line of JSON per collection")
