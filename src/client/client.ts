@@ -2,17 +2,22 @@
 import type { RunOptions, RunResult, Asked } from "../agent/run.ts";
 import type { RunEvent } from "../agent/invocation.ts";
 import type { Agent } from "../core/agent.ts";
-import type { AnyEnvironment, StateOf, TaskOf } from "../core/environment.ts";
+import type { AnyEnvironment, StateOf, TaskOf, ToolInput, ToolName, ToolOutput } from "../core/environment.ts";
 import { HoldfastError, unlessCoded } from "../core/errors.ts";
 import type { NumberedEvent } from "../core/event.ts";
 import { finalText } from "../core/last-words.ts";
 import type {
+  Answer,
+  CallArguments,
+  CallOptions,
   ConversationFork,
   Conversations,
   Episodes,
   ListFilter,
   OpenConversation,
   OpenOptions,
+  Seeded,
+  SeedOptions,
   SessionInfo,
   VerifyOptions,
 } from "../core/sessions.ts";
@@ -33,10 +38,16 @@ interface SharedClient extends Pick<Episodes, SharedVerb> {
   follow(session: string, options?: FollowOptions): AsyncIterable<NumberedEvent>;
 }
 
-/** A served environment. Its verbs are those of `Sessions`. */
+/** A served environment, with the verbs of `Sessions`. */
 export interface EnvironmentClient<E extends AnyEnvironment = AnyEnvironment>
-  extends SharedClient, Pick<Episodes<E>, "seed" | "call" | "rewards" | "replay"> {
+  extends SharedClient, Pick<Episodes<E>, "rewards" | "replay"> {
   open(options?: Omit<OpenOptions<TaskOf<E>>, "session">): Promise<SessionInfo>;
+  seed(session: string, task: TaskOf<E>, options?: Omit<SeedOptions, "first">): Promise<Seeded>;
+  call<Name extends ToolName<E>>(
+    session: string,
+    tool: Name,
+    ...input: CallArguments<ToolInput<E, Name>, Omit<CallOptions, "seen" | "seeded" | "onProgress">>
+  ): Promise<Answer<ToolOutput<E, Name>>>;
   state(session: string, version?: number): Promise<StateOf<E>>;
   fork(session: string, options?: { version?: number }): Promise<SessionInfo>;
   verify(session: string, options?: Omit<VerifyOptions, "task"> & { task?: TaskOf<E> }): ReturnType<Episodes["verify"]>;
@@ -45,7 +56,7 @@ export interface EnvironmentClient<E extends AnyEnvironment = AnyEnvironment>
 /** The options of a turn. */
 export type TurnOptions = Omit<RunOptions, "sessions" | "busy">;
 
-/** A served agent. Its verbs are those of `Sessions`, and `run` and `ask`. */
+/** A served agent, with the verbs of `Sessions`, and also `run` and `ask`. */
 export interface AgentClient extends SharedClient, Pick<Conversations, "state" | "label"> {
   open(options?: Omit<OpenConversation, "session">): Promise<SessionInfo>;
   fork(session: string, options?: Omit<ConversationFork, "session">): Promise<SessionInfo>;
@@ -136,10 +147,10 @@ export function createClient<Definition extends Served = AnyEnvironment>(
   /** Sends a turn once. Yields the events after a version, and returns the result. */
   async function* attemptRun(
     session: string,
-    { message, clientTools, results, stateDelta, call, signal, stream = false }: TurnOptions,
+    { message, clientTools, results, stateDelta, labels, user, seen, call, signal, stream = false }: TurnOptions,
     last: number,
   ): AsyncGenerator<RunEvent, RunResult, undefined> {
-    const body = { message, client_tools: clientTools, results, state_delta: stateDelta };
+    const body = { message, client_tools: clientTools, results, state_delta: stateDelta, labels, user, seen };
     const headers = { accept: "text/event-stream" };
     const response = await requests.attempt("POST", at(session, "/run"), { body, key: call, headers, signal });
     const stopped = new Error("the connection closed before the turn had ended");

@@ -72,7 +72,8 @@ export function createRequests(url: string, { token, retryFor = 60_000, fetch: g
     let longest = shortestPause;
     return async (thrown) => {
       const pause = Math.random() * longest;
-      const isPassing = isHoldfastError(thrown) && passing.has(thrown.code);
+      // A conflict with the version in the request is final.
+      const isPassing = isHoldfastError(thrown) && passing.has(thrown.code) && thrown.detail["seen"] === undefined;
       if (signal?.aborted || !isPassing || performance.now() + pause > end) throw thrown;
       longest = Math.min(2 * longest, longestPause);
       await new Promise((resolve) => setTimeout(resolve, pause));

@@ -40,9 +40,9 @@ export interface OpenOptions<Task> extends OpenSession {
 }
 
 /** The input is optional if none of its fields is required. */
-export type CallArguments<Input> = object extends Input
-  ? [input?: Input, options?: CallOptions]
-  : [input: Input, options?: CallOptions];
+export type CallArguments<Input, Options = CallOptions> = object extends Input
+  ? [input?: Input, options?: Options]
+  : [input: Input, options?: Options];
 
 export interface SeedOptions {
   /** The random seed of the episode. Default: a new one. */
@@ -120,7 +120,7 @@ export interface Verification {
   /** The number of times the session was seeded again. If the caller did not do this, another client did. */
   reseeds: number;
   /**
-   * The number of verdicts on this episode, including this one and refused requests. If it exceeds the caller's own
+   * The number of verdicts on this episode, including this verdict and refused requests. If it exceeds the caller's own
    * requests, another client verified too.
    */
   verdicts: number;
@@ -248,7 +248,7 @@ export interface SessionsBase<State, Open extends OpenSession = OpenSession> {
    */
   events(session: string, options?: { after?: number }): AsyncIterable<NumberedEvent>;
   /**
-   * Opens a session that starts with this one's state at a version. They never affect each other.
+   * Opens a session that starts with this session's state at a version. The two sessions never affect each other.
    * @example const fork = await sessions.fork(session, { version: 3 });
    */
   fork(session: string, options?: ForkOptions): Promise<SessionInfo>;
@@ -353,7 +353,7 @@ export interface Conversations extends SessionsBase<AgentState, OpenConversation
   /** Set if these are the conversations of one user only. */
   readonly user?: string;
   /**
-   * Opens a conversation with the events of this one up to a version.
+   * Opens a conversation with the events of this conversation up to a version.
    * @example const fork = await sessions.fork(session, { version: 3, set: { room: 12 } });
    */
   fork(session: string, options?: ConversationFork): Promise<SessionInfo>;
@@ -381,8 +381,8 @@ export interface Conversations extends SessionsBase<AgentState, OpenConversation
    */
   label(session: string, labels: Labels): Promise<SessionInfo>;
   /**
-   * Cancels the turn that is running, in this process or in another one, which notices at its next commit. Returns
-   * false if no turn is running, or only a turn other than `invocation`. Committed steps stay.
+   * Cancels the turn that is running, in this process or in another process. Another process notices at its next
+   * commit. Returns false if no turn is running, or only a turn other than `invocation`. Committed steps stay.
    * @example await sessions.cancel(session);
    */
   cancel(session: string, options?: { invocation?: string | undefined }): Promise<boolean>;

@@ -184,6 +184,19 @@ test("an agent: ask, run with pieces, fork, rewind a turn", async () => {
   expect(await client.info(session)).toMatchObject({ user: "ann" });
 });
 
+test("a turn for another user or on an old version is refused, and its labels are stored", async () => {
+  const client = createClient<Agent>(await served({ environments: [], agents: [greeter()] }));
+  const { session, version: seen } = await client.open({ user: "ann" });
+  await client.ask({ session, user: "ann", message: "hello", labels: { topic: "bill" } });
+  await expect(client.ask({ session, user: "bob", message: "hello" })).rejects.toMatchObject({
+    code: "session_not_found",
+  });
+  await expect(client.ask({ session, seen, message: "hello" })).rejects.toMatchObject({ code: "version_conflict" });
+  const labels: unknown[] = [];
+  for await (const event of client.events(session)) if (event.type === "invocation.began") labels.push(event.labels);
+  expect(labels).toEqual([{ topic: "bill" }]);
+});
+
 test("ONCE: a turn whose stream breaks anywhere is applied once, and yields each event once", async () => {
   for (let cutAfter = 0; cutAfter < 6; cutAfter++) {
     const url = await served({ environments: [], agents: [greeter()] });

@@ -79,6 +79,12 @@ export const conversationRoutes = {
           description: "the results of all `calls` of a waiting turn, each with `call_id` and `output`",
         },
         state_delta: { type: "object", description: "state keys to set together with the message or the results" },
+        labels: { type: "object", description: "labels to store with the message or the results" },
+        user: { type: "string", description: "refuse the turn if the session does not belong to this user" },
+        seen: {
+          type: "integer",
+          description: "the newest version that the client has read; refuse the turn if a newer message was committed",
+        },
         call: {
           type: "string",
           description:

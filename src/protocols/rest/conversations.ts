@@ -48,13 +48,14 @@ export function conversationRouter(served: ConversationRestOptions): Protocol["h
       runAgent: async ({ id, body, request }) => {
         const { signal } = request;
         const stream = wantsStream(request);
-        const { state_delta: stateDelta, call } = body;
+        const { state_delta: stateDelta, call, user, seen } = body;
+        const labels = body.labels as Labels | undefined;
         const message = body.message as string | Item[] | undefined;
         const clientTools = body.client_tools as ToolSchema[] | undefined;
         const results = body.results as ClientResult[] | undefined;
-        const asked = { sessions, session: id, message, clientTools, results, stateDelta, call, signal, stream };
+        const asked = { session: id, user, seen, message, clientTools, results, stateDelta, labels, call };
         // The run is refused immediately while another run holds the session.
-        const running = runAgent(served, { ...asked, busy: "refuse" });
+        const running = runAgent(served, { sessions, ...asked, signal, stream, busy: "refuse" });
         return stream ? streamRun(running, signal, frames) : ok(await collectRun(running));
       },
       labelSession: async ({ id, body: { labels } }) => ok(await sessions.label(id, labels as Labels)),
