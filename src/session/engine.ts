@@ -31,6 +31,9 @@ export interface EngineOptions {
   onError?: (error: Thrown, session: string) => void;
 }
 
+/** Number of sessions that a list by user or label reads at the same time. */
+const listedAtOnce = 16;
+
 /** The differences between an environment's sessions and an agent's. */
 export interface Kind<State, Fork extends ForkOptions> {
   /** The environment name under which a store lists the sessions. */
@@ -67,7 +70,7 @@ export function createEngine<State, Fork extends ForkOptions>(kind: Kind<State, 
   const clock = limits.interval && setInterval(() => void expireInTime(), limits.interval).unref();
   let isExpiring = false;
 
-  /** Skips a tick while the previous one is still running, because a store may be slower than the clock. */
+  /** Skips a tick while the previous tick is still running, because a store may be slower than the clock. */
   async function expireInTime(): Promise<void> {
     if (isExpiring) return;
     isExpiring = true;
@@ -274,9 +277,14 @@ export function createEngine<State, Fork extends ForkOptions>(kind: Kind<State, 
       assertRunning();
       const wanted = { ...labels, ...(user !== undefined && { user }) };
       const isLabelled = kind.conversation !== undefined || Object.keys(wanted).length > 0;
-      for await (const listed of store.list({ ...filter, environment })) {
-        const row = isLabelled ? await labelled(listed.session, wanted) : listed;
-        if (row) yield row;
+      if (!isLabelled) return yield* store.list({ ...filter, environment });
+      for await (const found of inGroups(store.list({ ...filter, environment }), listedAtOnce)) {
+        // Many sessions may be read before one matches, so other requests get their turn in between.
+        const [rows] = await Promise.all([
+          Promise.all(found.map(({ session }) => labelled(session, wanted))),
+          new Promise((resolve) => setImmediate(resolve)),
+        ]);
+        yield* rows.filter((row) => row !== undefined);
       }
     },
     fork: (id, given) =>
@@ -311,6 +319,17 @@ export function createEngine<State, Fork extends ForkOptions>(kind: Kind<State, 
   };
 
   return { verbs, track, use, useOpen, create, assertRunning, assertOpen, assertWithinLimits };
+}
+
+/** Splits a list into groups of a size. The last group may be smaller. */
+async function* inGroups<T>(items: AsyncIterable<T>, size: number): AsyncGenerator<T[]> {
+  let group: T[] = [];
+  for await (const item of items) {
+    if (group.push(item) < size) continue;
+    yield group;
+    group = [];
+  }
+  if (group.length > 0) yield group;
 }
 
 /** Returns the event that restores a session to an earlier version. */
