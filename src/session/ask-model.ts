@@ -38,8 +38,8 @@ interface Asking {
 
 export function createAskModel({ logs, assertOpen, assertWithinLimits }: AskModelEngine) {
   const indexes = new WeakMap<OpenLog, ExchangeIndex>();
-  /** For each log: the requests that wait for a model's answer. */
-  const waiting = new WeakMap<OpenLog, Set<Asking>>();
+  /** For each log: the requests that a model is answering. */
+  const askedNow = new WeakMap<OpenLog, Set<Promise<ModelAnswer>>>();
   /** Requests that failed in this process, by digest, with the session's version. A repeat asks the model again. */
   const failed = new WeakMap<OpenLog, Map<string, number>>();
 
@@ -63,7 +63,7 @@ export function createAskModel({ logs, assertOpen, assertWithinLimits }: AskMode
     // A repeat waits for the running request. If that request fails, the repeat asks the model itself.
     const first = running && (call !== undefined || isRepeat) ? await running.catch(() => undefined) : undefined;
     if (first) return (await recordedAnswer(asking)) ?? { ...first, repeated: true };
-    const answering = answered(asking);
+    const answering = answeredInTurn(asking);
     log.concurrentCalls.set(key, answering);
     try {
       const found = await answering;
@@ -81,10 +81,8 @@ export function createAskModel({ logs, assertOpen, assertWithinLimits }: AskMode
   function assertReady({ log, episode, options: { limits = {} } }: Asking): void {
     assertAskable(log, episode);
     assertWithinLimits(log);
-    const reached = limitReached(log.session.models, limits, waiting.get(log)?.size ?? 0);
-    if (!reached) return;
-    const message = `the episode was stopped: it has used up its limit of ${reached.words}`;
-    throw new HoldfastError("limit_reached", message, { detail: { session: log.id, limit: reached.limit } });
+    const reached = limitReached(log.session.models, limits, 0);
+    if (reached) throw overLimit(log, reached);
   }
 
   /** Throws if the session has ended, or if the expected episode has ended, was verified or was never seeded. */
@@ -100,13 +98,31 @@ export function createAskModel({ logs, assertOpen, assertWithinLimits }: AskMode
     if (verified >= episode) throw new HoldfastError("episode_over", `episode ${episode} of ${log.id} was verified`);
   }
 
+  /** Asks the model. While running requests may use up the limit, waits for one of them, because it may fail. */
+  async function answeredInTurn(asking: Asking): Promise<ModelAnswer> {
+    const { log, options } = asking;
+    const running = askedNow.get(log) ?? new Set();
+    askedNow.set(log, running);
+    for (;;) {
+      assertReady(asking);
+      const isFull = limitReached(log.session.models, options.limits ?? {}, running.size) !== undefined;
+      if (!isFull || running.size === 0) break;
+      await Promise.race(running).catch(() => undefined);
+    }
+    const answering = answered(asking);
+    running.add(answering);
+    try {
+      return await answering;
+    } finally {
+      running.delete(answering);
+    }
+  }
+
   /** Asks the model and commits its answer. */
   async function answered(asking: Asking): Promise<ModelAnswer> {
     const { log, options, input, fields } = asking;
     const ending = new AbortController();
     const stop = (reason: HoldfastError): void => ending.abort(reason);
-    const others = waiting.get(log) ?? new Set();
-    waiting.set(log, others.add(asking));
     (log.running ??= new Set()).add(stop);
     const began = timeNow(log.session);
     try {
@@ -115,7 +131,6 @@ export function createAskModel({ logs, assertOpen, assertWithinLimits }: AskMode
       });
       return await committed(asking, checkedAnswer(response), began);
     } finally {
-      others.delete(asking);
       log.running.delete(stop);
     }
   }
@@ -234,7 +249,12 @@ function checkedAnswer(response: ModelResponse): ModelResponse {
   throw new HoldfastError("model_failed", `the model sent an invalid answer: ${fault}`);
 }
 
-/** Returns the limit that an episode has reached. `running`: the number of requests that wait for a model. */
+function overLimit({ id }: OpenLog, { limit, words }: { limit: string; words: string }): HoldfastError {
+  const message = `the episode was stopped: it has used up its limit of ${words}`;
+  return new HoldfastError("limit_reached", message, { detail: { session: id, limit } });
+}
+
+/** Returns the limit that an episode has reached. `running`: how many requests a model is answering. */
 export function limitReached(
   used: ModelTotals = { calls: 0, tokens: 0, since: Date.now() },
   { calls, tokens, seconds, cost }: ModelLimits,

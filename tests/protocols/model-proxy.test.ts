@@ -382,6 +382,27 @@ describe("the end of an episode", () => {
     expect(await ask()).toBe(400);
   });
 
+  test("a request waits for a running one that may use up the limit, and asks the model if that one fails", async () => {
+    let asked = 0;
+    const model: Model = {
+      name: "slow",
+      async respond() {
+        const isFirst = ++asked === 1;
+        await sleep(40);
+        if (isFirst) throw new HoldfastError("model_failed", "it is down");
+        return { output: [{ type: "message", role: "assistant", content: "ok" }], status: "completed" };
+      },
+    };
+    const replica = proxyReplica({ model, limits: { calls: 1 } });
+    const { session, token } = await replica.seeded();
+    const inputs = ["one", "two", "three"];
+    const replies = await Promise.all(
+      inputs.map((input) => post(replica, `/counter/m/${token}/v1/responses`, { input })),
+    );
+    expect(replies.map(({ status }) => status)).toEqual([502, 200, 400]);
+    expect([asked, (await exchanges(replica, session)).length]).toEqual([2, 1]);
+  });
+
   test("a close stops a model that is answering, and the late answer is not recorded", async () => {
     let stopped = false;
     const model: Model = {
