@@ -56,9 +56,9 @@ class Unreachable(HoldfastError, ConnectionError):
 class Client:
     """A client for a server, or for one of its environments if the URL ends in its name. Threads may share a client.
 
-    A request whose connection breaks, or that the server cannot answer now, is sent again until `patience` seconds are
-    over. Calls and seeds carry an id, so each is applied once even if it is sent again. `workers` is the maximum number
-    of concurrent requests of `background` and `call_all`.
+    If the connection breaks or the server cannot answer now, the client sends the request again, for up to `patience`
+    seconds. Calls and seeds carry an id, so each is applied once even if it is sent again. `workers` is the maximum
+    number of concurrent requests of `background` and `call_all`.
     """
 
     def __init__(

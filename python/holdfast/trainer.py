@@ -195,7 +195,7 @@ class Trainer:
                     sums.update(found)
                 # The learning rate warms up, because the first steps of Adam have its size whatever the gradient is.
                 self.made += 1
-                # It falls over the run, because large steps easily spoil a good policy.
+                # The learning rate falls over the run, because large steps easily spoil a good policy.
                 done = min(1.0, self.iteration / max(1, settings.iterations - 1))
                 for group in self.optimizer.param_groups:
                     group["lr"] = settings.rate * min(1.0, self.made / WARM_STEPS) * (1 - (1 - LEAST_RATE) * done)

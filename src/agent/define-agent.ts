@@ -35,11 +35,11 @@ export interface AgentOptions<Tools> {
    * none. An agent used as a tool cannot have any.
    */
   clientTools?: ToolSchema[];
-  /** Agents that it can transfer the conversation to. Default: none. */
+  /** Agents that this agent can transfer the conversation to. Default: none. */
   agents?: Agent[];
   /** Functions that run before and after the agent's steps. Default: none. */
   callbacks?: Callbacks;
-  /** The state key that stores its last text. Default: the text is not stored. */
+  /** The state key that stores the agent's last text. Default: the text is not stored. */
   outputKey?: string;
   /** Limits for one run. Default: 100 steps and 3 empty answers in a row. */
   limits?: AgentLimits;

@@ -1,4 +1,4 @@
-// Lists an agent's tools for people: its own tools and those in its toolsets.
+// Lists an agent's tools for people: its own tools and the tools in its toolsets.
 import { agentSchema, type Agent, type ReadonlyAgentContext } from "../core/agent.ts";
 import type { ToolDefinition } from "../core/environment.ts";
 import type { ToolSchema } from "../core/model.ts";

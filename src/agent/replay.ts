@@ -85,7 +85,10 @@ export async function replaySession(
   return { same: true, events: events.length };
 }
 
-/** Returns the events of the invocation that starts at `index`. While it runs, its session has no other commits. */
+/**
+ * Returns the events of the invocation that starts at `index`. Until the invocation ends, the session has no other
+ * commits.
+ */
 function invocationAt(events: NumberedEvent[], index: number): RecordedEvent[] {
   const end = events.findIndex(
     ({ type }, at) => at > index && (type === "invocation.began" || type.startsWith("session.")),

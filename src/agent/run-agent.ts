@@ -230,7 +230,7 @@ async function compose(invocation: Invocation, agent: Composition, place: Place)
   switch (agent.kind) {
     case "sequence":
       for (const child of agent.agents) {
-        // Escalating also ends the compositions around this one, up to the nearest loop.
+        // Escalating also ends the compositions around this composition, up to the nearest loop.
         if ((await inside(child, child.name)) === "escalated") return { outcome: "escalated" };
       }
       return { outcome: "answered" };

@@ -16,7 +16,7 @@ type Answered = EventOf<"tools.answered"> & { version: number };
 
 /**
  * Runs an answer's calls, unless their results were committed before the run was interrupted. Calls of the client's
- * tools wait for its results: the other results are committed first, and the client's in a second event.
+ * tools wait for the client: the other results are committed first, and the client's results in a second event.
  */
 export async function runTools(options: ToolsOptions, calls: FunctionCall[]): Promise<Answered> {
   const { invocation, place, signal } = options;

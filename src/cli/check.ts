@@ -123,7 +123,9 @@ async function checkEnvironment(target: string, { tasks: chosen, calls, onError 
   return results;
 }
 
-/** Adds a command that starts a server to the steps that reproduce a failure: the check's own server stops with it. */
+/**
+ * Adds a command that starts a server to the steps that reproduce a failure, because the check stops its own server.
+ */
 function elsewhere({ reproduce, ...checked }: Checked, url: string, target: string): Checked {
   if (!reproduce) return checked;
   const commands = reproduce.map((command) => command.replaceAll(url, "http://127.0.0.1:8080"));

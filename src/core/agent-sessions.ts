@@ -25,7 +25,9 @@ export interface EnterOptions {
   isAlone?: boolean | undefined;
 }
 
-/** A finished turn, read from the log. If it waited for the client, the part that one request ran. */
+/**
+ * A finished turn, read from the log. If the turn waited for the client, this is only the part that one request ran.
+ */
 export interface RecordedTurn {
   session: string;
   invocation: string;

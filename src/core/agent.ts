@@ -111,9 +111,9 @@ export interface ModelAgent extends AnyAgent {
   readonly toolsets: readonly Toolset[];
   /** Tools that the client runs. */
   readonly clientTools: readonly ToolSchema[];
-  /** Agents that it can transfer the conversation to. */
+  /** Agents that this agent can transfer the conversation to. */
   readonly agents: readonly Agent[];
-  /** The state key that stores its last text. */
+  /** The state key that stores the agent's last text. */
   readonly outputKey: string | undefined;
   readonly limits: AgentLimits;
 }

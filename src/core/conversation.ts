@@ -3,8 +3,8 @@ import type { Event, EventOf, NumberedEvent, OpenTurn } from "./event.ts";
 
 export interface Conversation {
   /**
-   * The version of the log that this part was folded up to. Old releases of Holdfast copy this part of a snapshot
-   * unchanged. In their snapshots, it differs from the session's version.
+   * The version of the log up to which this part was folded. Old releases of Holdfast copy this part from one snapshot
+   * to the next without folding it. In their snapshots, this version differs from the session's version.
    */
   version: number;
   /** The agent that the last transfer chose. */

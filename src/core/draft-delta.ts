@@ -100,7 +100,7 @@ function collectMoved(node: Changes, copy: unknown[], path: string, delta: Delta
   });
 }
 
-// This mark is not part of the operation, because a log holds plain JSON Patch.
+// The mark is kept outside the operation, because a log holds plain JSON Patch.
 const rewrites = new WeakSet<Operation>();
 
 /** Returns whether an operation replaces a whole array only because that is shorter than the single changes. */

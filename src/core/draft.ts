@@ -57,7 +57,7 @@ class Node implements Changes {
   readonly key: string;
   readonly lock: Lock;
   readonly proxy: object;
-  /** Objects and arrays below this one that were read, by key. */
+  /** Objects and arrays below this object or array that were read, by key. */
   children: Map<string, Node> | undefined = undefined;
   changes: Map<string, unknown> | undefined = undefined;
   dirty: Map<string, Node> | undefined = undefined;
@@ -315,7 +315,10 @@ function setLength(node: Node, length: number): void {
   node.length = length;
 }
 
-/** Returns a copy of all current elements, for changes that move them. After that, the copy holds the elements. */
+/**
+ * Returns a copy of all current elements, for changes that move them. From then on, the copy is the array, and further
+ * changes are made in it.
+ */
 function elements(node: Node): unknown[] {
   touch(node);
   if (!node.copy) {

@@ -31,7 +31,7 @@ export type Verdict = { reward: number; [detail: string]: Json };
 /** The random numbers for an episode. */
 export interface Randomness {
   seed: number;
-  /** The number of calls that drew random numbers. The name is that of the first version of Holdfast. */
+  /** The number of calls that drew random numbers. The first version of Holdfast chose the name of this field. */
   turn: number;
 }
 
@@ -290,8 +290,8 @@ interface ToolsStarted extends ByAgent {
 }
 
 /**
- * The results of all calls in one answer. If the client runs some of them, a first event has the other results, and a
- * second event has the client's results.
+ * The results of all calls in one answer. If the client runs some of the calls, a first event has the other results,
+ * and a second event has the client's results.
  */
 interface ToolsAnswered extends ByAgent {
   type: "tools.answered";

@@ -76,7 +76,7 @@ function resolved(schema: JsonSchema, sampling: Sampling, depth: number, hops = 
   for (const alternatives of [schemasIn(anyOf), schemasIn(oneOf)]) {
     if (alternatives.length > 0) parts.push(choose(alternatives, sampling, depth));
   }
-  // Keywords next to a reference are applied last, because their title and default are meant for this place.
+  // Keywords next to a reference are applied last, because they describe this place, for example its title and default.
   return [...parts.map((part) => resolved(part, sampling, depth, hops + 1)), plain].reduce(mergeSchemas, {});
 }
 

@@ -11,7 +11,7 @@ type Undefined = "drop" | "refuse";
 
 /**
  * Returns a deep copy of a JSON value. Refuses other values with the path to them, a JSON Pointer. `name` names the
- * whole value that this one belongs to; `at` is the position in it.
+ * whole value that contains this value; `at` is the position in the whole value.
  */
 export function copyJson(value: unknown, name: string, undefinedProperty: Undefined = "refuse", at = ""): Json {
   // Depth counts from the root of the whole value. Otherwise many small changes could make it too deep to read.

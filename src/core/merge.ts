@@ -16,7 +16,7 @@ export interface Merged {
  *
  * Keys of plain objects merge. A value that was assigned or removed as a whole overrides other writers' changes.
  * Elements appended to an array are appended to the current array. Every other change to an array applies only if the
- * array is still the one that its writer saw. Otherwise its indexes could mean other elements.
+ * array is still the array that the writer saw. Otherwise the indexes in the change could mean other elements.
  */
 export function merge(delta: Delta, base: Json, now: Json): Merged {
   if (base === now || delta.length === 0) return { delta, overwrote: [], refused: [] };

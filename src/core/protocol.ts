@@ -30,7 +30,10 @@ export interface Reply {
   text?: string;
   /** Complete server-sent events, or lines. The stream ends when the client disconnects. */
   stream?: AsyncIterable<string>;
-  /** The stream is a run that the request began: it continues when its user's token expires. Other streams end then. */
+  /**
+   * The stream is a run that the request began. The run continues when the user's token expires. Other streams end
+   * then.
+   */
   isRun?: true;
   /** The server adds no keep-alive comments, because this stream sends its own. */
   quiet?: true;

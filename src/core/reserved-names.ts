@@ -25,8 +25,9 @@ export const reservedToolNames = [
 ];
 
 /**
- * Pages respond only to GET and tools only to POST, so a tool may share a page's name. An environment may not. `s` is
- * the start of `/s/TOKEN/mcp`, and `m` of `/m/TOKEN/v1`; `openenv` and `ors` are the starts of those protocols' paths.
+ * Pages respond only to GET and tools only to POST, so a tool may share a page's name. An environment may not have that
+ * name. `s` is the start of `/s/TOKEN/mcp`, and `m` of `/m/TOKEN/v1`; `openenv` and `ors` are the starts of those
+ * protocols' paths.
  */
 const pages = ["docs", "view", "openapi.json", "s", "m", "openenv", "ors"];
 

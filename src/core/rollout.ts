@@ -16,7 +16,7 @@ export interface Rollout {
   /** 0 at first. A failed rollout is run again in another session, with the next number. */
   attempt: number;
   row: TaskRow;
-  /** The id of its conversation. It stays the same each time the collection is resumed. */
+  /** The id of the rollout's conversation. The id stays the same each time the collection is resumed. */
   session: string;
   /**
    * Random seed of the environment: equal in all collections with the same seed, in all attempts and, by default, in
@@ -31,7 +31,7 @@ export interface Rollout {
 
 /** Where an episode was forked. */
 export interface Origin {
-  /** Path to the continuation: "0.2" is the third continuation of the first one. */
+  /** Path to the continuation: "0.2" is the third continuation of the first continuation. */
   branch: string;
   /** The parent's conversation, and the tool step after which it was forked. */
   conversation: string;
@@ -54,7 +54,7 @@ export type FailureKind =
   | "store"
   | "verify"
   | "timeout"
-  /** It crashed or blocked its worker process several times. */
+  /** The rollout crashed or blocked its worker process several times. */
   | "worker"
   | "internal";
 
@@ -63,7 +63,7 @@ export interface RolloutFailure {
   reason: string;
   /** The error code of the cause, if it has one. */
   code?: string;
-  /** The error in the author's code that caused it. */
+  /** The error in the author's code that caused the failure. */
   thrown?: Thrown;
 }
 
@@ -80,7 +80,7 @@ interface PlayedEpisode {
 
 export interface ScoredRollout extends PlayedEpisode {
   outcome: "scored";
-  /** The limit that ended it, if any. */
+  /** The limit that ended the episode, if any. */
   stopped?: string;
 }
 

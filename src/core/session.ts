@@ -14,7 +14,10 @@ export interface Session {
   version: number;
   opened: number;
   touched: number;
-  /** The version that a verdict is about: that of the newest event other than a verify, a model's answer or the end. */
+  /**
+   * The version that a verdict is about: the version of the newest event that is not a verify, a model's answer or the
+   * end of the session.
+   */
   changed: number;
   /** The episode number; 0 until the first seed. */
   episode: number;

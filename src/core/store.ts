@@ -74,7 +74,7 @@ export type Appended = "ok" | "conflict" | "duplicate";
 export interface Listed extends Heading {
   session: string;
   version: number;
-  /** The timestamp of its newest entry. */
+  /** The timestamp of the session's newest entry. */
   touched: number;
 }
 
@@ -89,8 +89,8 @@ export interface Filter {
    */
   idleBefore?: number;
   /**
-   * Lists only sessions opened after this one. An unknown id fails with `session_not_found`. Cannot be combined with
-   * `idleBefore`.
+   * Lists only sessions opened after this session. An unknown id fails with `session_not_found`. Cannot be combined
+   * with `idleBefore`.
    */
   after?: string;
 }
@@ -109,8 +109,8 @@ export interface Store {
    */
   append(commit: Commit, ...together: Commit[]): Promise<Appended>;
   /**
-   * Returns up to `limit` entries after a version; undefined for a missing log. With `bytes`, the page ends with the
-   * entry that brings it to about that size.
+   * Returns up to `limit` entries after a version; undefined for a missing log. With `bytes`, the page ends once it has
+   * about that size.
    */
   read(session: string, after: number, limit?: number, bytes?: number): Promise<Entry[] | undefined>;
   /**

@@ -35,8 +35,8 @@ const hasTokens = (item: Item): boolean =>
 export const isSampled = (answer: readonly Item[]): boolean => answer.some((item) => generatedOn(item) !== undefined);
 
 /**
- * Returns the token ids of an item's log-probabilities; undefined for those without an id. With
- * `return_tokens_as_token_ids`, vLLM writes them as `token_id:123`.
+ * Returns the token id of each of an item's log-probabilities; undefined for a log-probability without an id. With
+ * `return_tokens_as_token_ids`, vLLM writes an id as `token_id:123`.
  */
 function namedTokens({ logprobs }: Item): (number | undefined)[] | undefined {
   const { content } = Object(logprobs) as { content?: unknown };
@@ -48,7 +48,7 @@ function namedTokens({ logprobs }: Item): (number | undefined)[] | undefined {
   });
 }
 
-/** Returns whether an item's two channels name the same tokens. */
+/** Returns whether an item's token ids and its log-probabilities name the same tokens. */
 const channelsAgree = (item: Item, generated: readonly number[]): boolean =>
   namedTokens(item)?.every((id, at) => id === undefined || id === generated[at]) ?? true;
 
@@ -71,7 +71,7 @@ export function prefixTokens(input: readonly Item[]): number[] | undefined {
 /**
  * Returns the number, from 1, of the first answer whose tokens do not continue the previous answer's tokens; undefined
  * if all do. Each prompt must start with the previous prompt and the tokens generated for it. If one answer has tokens,
- * every answer needs them. If there are log-probabilities, there must be one for each token, and of the same token.
+ * every answer needs them. If there are log-probabilities, each token must have one, and both must name the same token.
  */
 export function brokenAnswer(answers: readonly (readonly Item[])[]): number | undefined {
   const carriers = answers.map((items) => items.find(hasTokens));

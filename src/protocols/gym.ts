@@ -233,7 +233,7 @@ export function gymProtocol({ sessions, tokens, bindings, aggregate }: GymProtoc
     !isFresh && (await sessions.peek(session)) !== undefined;
 
   /**
-   * Finds the outcome of the call that this one may be retrying. Returns the recorded answer, or undefined if the call
+   * Finds the outcome of the call that this call may be retrying. Returns the recorded answer, or undefined if the call
    * was not applied. Returns "over" if the client has continued on another server, so that this is a new call.
    */
   async function findOutcome(sent: Sent): Promise<Answer | "over" | undefined> {

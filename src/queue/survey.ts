@@ -96,7 +96,10 @@ async function newStatus(
   return { run, title, collector, waiting: 0, active: 0, stalled: 0, delayed: 0, finished: 0, failed: 0 };
 }
 
-/** Returns whether a channel has subscribers. In a Cluster, only the server that they are connected to knows. */
+/**
+ * Returns whether a channel has subscribers. In a Cluster, only the server to which the subscribers are connected
+ * knows.
+ */
 async function isHeard({ onEach }: Connection, channel: string): Promise<boolean> {
   const listeners = await onEach(async (server) => Number((await server.pubsub("NUMSUB", channel))[1]));
   return listeners.some((count) => count > 0);
@@ -171,7 +174,7 @@ const atOnce = 500;
 
 /**
  * Removes waiting results, and rollouts that have not started, for collections without a collector. Rollouts that a
- * worker is running are left unchanged. A collector that returns at this moment loses nothing: it queues missing
+ * worker is running are left unchanged. A collector that is resumed at this moment loses nothing: it queues missing
  * rollouts again, and the sessions of finished rollouts have their results.
  */
 export async function clearQueue(address: QueueAddress, remove: boolean): Promise<Cleared> {

@@ -58,8 +58,8 @@ const renewEvery = lockDuration / 4;
 /** Milliseconds between two searches for rollouts of lost workers. */
 const stalledInterval = 2000;
 /**
- * A killed worker does not count as a failure of its rollouts, because only one of them can have killed it. Each
- * rollout that may have killed the worker then runs in its own process, where a crash counts.
+ * A killed worker does not count as a failure of its rollouts, because only one rollout can have killed the worker.
+ * Each rollout that may have killed the worker then runs in its own process, where a crash counts.
  */
 const maxStalledCount = 1_000_000_000;
 /** After this many lost workers, a rollout always runs in its own process. */
@@ -177,7 +177,7 @@ export async function startQueueWorker(options: QueueWorkerOptions): Promise<Que
     throw after === 0 ? new WaitingError() : new DelayedError();
   }
 
-  /** Reports a lost job. Another worker has it or will get it. */
+  /** Reports a lost job. Another worker has the job or will get it. */
   function lost(job: RolloutJob): Error {
     onEvent(toEvent("lost", job));
     return new DelayedError();

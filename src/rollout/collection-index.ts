@@ -86,7 +86,7 @@ export function openCollection(details: CollectionDetails): Collection {
     async row(number) {
       const found = await places?.read(number);
       if (found && rolloutIndex(found).task !== undefined) return found;
-      // The row was not read yet, the file was replaced, or the task number depends on earlier rows. So reads all rows.
+      // The row was not read yet, the file was replaced, or the task number depends on earlier rows. All rows are read.
       for await (const finished of numberedRollouts(file)) if (finished.number === number) return finished.row;
       return undefined;
     },

@@ -18,9 +18,12 @@ export interface About {
 export interface EnvironmentAbout {
   name: string;
   description: string;
-  /** The prefix of its /v1, for example "/counter". */
+  /** The path prefix of the environment's /v1, for example "/counter". */
   at: string;
-  /** True if only its name is known: its sessions can be read, forked and closed, without tools and verify. */
+  /**
+   * True if only the environment's name is known. Its sessions can be read, forked and closed, but not called or
+   * verified.
+   */
   bare: boolean;
 }
 

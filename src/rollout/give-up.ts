@@ -22,7 +22,7 @@ export function createGiveUp(): (failure: RolloutFailure | undefined) => GaveUp 
       rollouts = 0;
       return undefined;
     }
-    // Other numbers, such as request numbers, differ each time, so they are replaced by 0.
+    // Keeps the status. Other numbers, such as request numbers, differ each time, so 0 replaces them.
     const [status = ""] = /status \d+/.exec(failure.reason) ?? [];
     const key = `${failure.code} ${status} ${failure.reason.replaceAll(/\d+/g, "0")}`;
     rollouts = key === last ? rollouts + 1 : 1;

@@ -208,7 +208,8 @@ export function createRolloutRequests(options: RolloutRequestsOptions): RolloutR
         if (log.state.isEnded || !(await wrote(log, { type: "cancelled" }))) return false;
       }
       playedHere?.stop.abort();
-      // The process that runs the request ends its log. If that process is dead, this one does so after the lease.
+      // The process that runs the request ends its log. If that process is dead, this process ends the log after the
+      // lease.
       keep(request);
       return true;
     },

@@ -56,7 +56,7 @@ export function toVerdictFields(given: TaskRow, echoed?: TaskRow): TaskRow {
   return Object.keys(metrics).length === 0 ? fields : { ...fields, metrics };
 }
 
-/** Returns fields with their metrics at the top level, where NeMo Gym's verifiers and its reward profile have them. */
+/** Returns fields with their metrics at the top level, where NeMo Gym's verifiers and reward profile expect them. */
 export function withFlatMetrics({ metrics, ...fields }: TaskRow): TaskRow {
   return { ...fields, ...readMetrics({ metrics: metrics as Json }) };
 }

@@ -69,7 +69,8 @@ export interface Part {
 
 /**
  * Assigns every task to one part, so that a task's rows stay together. Returns a function to call with each row, in
- * file order. It returns the row's part; undefined if the fractions leave the row over.
+ * file order. The function returns the row's part; undefined if the row is in no part, because the fractions add up to
+ * less than 1.
  */
 export async function splitTasks(
   rows: AsyncIterable<ReadRow>,

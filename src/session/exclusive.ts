@@ -9,7 +9,7 @@ const longWait = 500;
 
 /** A call that acquires the log or asks the store more than once. */
 export interface Caller {
-  /** Milliseconds that it has waited for the store so far. */
+  /** Milliseconds that the call has waited for the store so far. */
   waited: number;
 }
 

@@ -59,8 +59,8 @@ export function mayBeLost({ seen, log: { session } }: Call): boolean {
 
 /**
  * Returns the event with the lost answer, if a call without an id is a retry. That event must be the only one that the
- * caller has not seen, and must be the same call. The version that the caller saw must be that of a call. If a client
- * never updates that version, or makes the same call twice concurrently, each call is new.
+ * caller has not seen, and must be the same call. The version that the caller saw must be the version of a call. If a
+ * client never updates that version, or makes the same call twice concurrently, each call is new.
  */
 export async function lostAnswer(
   logs: Logs,

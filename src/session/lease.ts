@@ -22,8 +22,9 @@ export interface Hold {
   /** Records an accepted commit, with the time at which it was sent. */
   confirm(sent: number): void;
   /**
-   * Returns whether it is certain that no other process has taken over. Others measure the lease from when they see the
-   * newest commit, which is after it was sent. Checked before each effect, with a margin of a sixth of the lease.
+   * Returns whether it is certain that no other process has taken over. Other processes measure the lease from the
+   * moment they see the newest commit, which is later than the moment it was sent. Checked before each effect, with a
+   * margin of a sixth of the lease.
    */
   isFresh(): boolean;
   /** Stops the renewals. */

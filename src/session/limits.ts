@@ -26,7 +26,7 @@ export function createLimits(
   }
   const readClock = createSteadyClock();
   const inTurn = createKeyedQueue();
-  /** Set while surplus sessions are ended in the background, because there are more than one opening may end. */
+  /** Set while surplus sessions are ended in the background, which starts after a first batch of `piece` sessions. */
   let clearing: Promise<void> | undefined;
   const cleared = (): void => void (clearing = undefined);
 

@@ -45,7 +45,10 @@ export interface OpenLog extends Cached, Stops {
 }
 
 export interface Waiter {
-  /** When the caller came, by the monotonic clock, and the log's `storeTime` at that moment. */
+  /**
+   * When the caller began to wait, as a `performance.now()` time, and the log's `storeTime` then. The time for loading
+   * the session counts as waiting.
+   */
   since: number;
   storeTime: number;
   next(): void;

@@ -26,7 +26,8 @@ export interface ReplayOptions {
  * Runs seeds and calls again. External tools do not run: their answers come from the log, and so do timeout outcomes.
  */
 export async function replay(options: ReplayOptions): Promise<Replayed> {
-  // A concurrent call reads an earlier version's state, which is kept until its last reader. Counts the readers.
+  // Counts the readers of each version: a concurrent call reads an earlier version, whose state is kept until its last
+  // reader.
   const readers = new Map<number, number>();
   let newest = 0;
   for await (const event of options.events()) {

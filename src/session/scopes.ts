@@ -177,8 +177,8 @@ export function createScopes(options: { app: string; store: Store; cache: Cache<
   }
 
   /**
-   * Creates an event again after other sessions have changed the shared state. Finds out which sessions these were only
-   * if `make` asks.
+   * Creates an event again after other sessions have changed the shared state. Looks up which sessions made the changes
+   * only if `make` asks.
    */
   async function makeAgain(make: Make, scopes: OpenScope[], seen: Shared, now: Shared, own: string): Promise<Made> {
     let isAsked = false;

@@ -67,7 +67,7 @@ export function createVerify(options: { environment: AnyEnvironment; logs: Logs;
     return withSnapshot(log, async (newest) => {
       const session = version === undefined ? newest : (await logs.load(log.id, version)).session;
       const { task, refusal } = await taskFor(session, asking.task);
-      // A verdict is an event that does not change the state, so the judged version is that of the last change.
+      // A verdict is an event that does not change the state, so the judged version is the version of the last change.
       const judged = session.changed;
       const about = {
         session: log.id,

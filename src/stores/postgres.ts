@@ -19,7 +19,8 @@ export interface PostgresStoreOptions {
 }
 
 /**
- * A row of `read_page`. Part 0 is the end of the log: mark in `key`, number in `content`. 1: a snapshot. 2: an entry.
+ * A row of `read_page`. Part 0 is the end of the log, with the mark in `key` and the session's number in `content`.
+ * Part 1 is a snapshot, part 2 an entry.
  */
 interface Part {
   part: number;

@@ -120,7 +120,7 @@ export function createProgress({ json, isQueued = false }: { json: boolean; isQu
     reasons: () => ({ failures: failures.lines(), errors: errors.lines() }),
     end(): void {
       if (isOver) return;
-      // Plain lines are not removed, and the last one shows the end.
+      // Removes the changing line from a terminal. Elsewhere, one more line shows the final counts.
       if (isTerminal && isBegun) process.stderr.write("\r\u001B[2K");
       else show();
       clearInterval(timer);

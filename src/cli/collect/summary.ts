@@ -49,7 +49,7 @@ function nextLines({ scored, before, failed, stopped, gaveUp }: Collected, out: 
   ];
 }
 
-/** Returns the command that resumes this one. */
+/** Returns the command that resumes this collection. */
 function againText(): string {
   const given = process.argv.slice(2).filter((word) => word !== "--resume");
   // Secrets are hidden, because output is kept in logs.

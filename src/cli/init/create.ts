@@ -99,7 +99,7 @@ function packageJson(name: string, kind: string, holdfast: string): string {
   return `${JSON.stringify(made, null, 2)}\n`;
 }
 
-/** Refuses an invalid name of a folder, a package or an environment, and the name of a dependency. */
+/** Refuses a name that is invalid for a folder, a package or an environment, and a name that a dependency has. */
 export function refuseName(name: string): void {
   if (!/^[a-z][a-z0-9]*([-_][a-z0-9]+)*$/.test(name) || name.length > 64) {
     throw invalidOption(

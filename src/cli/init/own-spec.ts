@@ -1,4 +1,4 @@
-// Finds out where this package was installed from, so that a new project can install the same one.
+// Finds out where this package was installed from, so that a new project can install the same package.
 import { readFileSync } from "node:fs";
 import { basename, dirname, join, relative, resolve, sep } from "node:path";
 import { fileURLToPath } from "node:url";

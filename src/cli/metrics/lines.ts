@@ -7,7 +7,7 @@ import { figure, tableLines } from "./table.ts";
 
 const widest = 60;
 
-/** The name of each kind of failure: "3 × model failed", because "model 3" could be read as a model's number. */
+/** The words for each kind of failure, as in "3 × model failed". "model 3" could be read as the number of a model. */
 const kinds: { [kind: string]: string } = {
   task: "invalid task",
   seed: "seed failed",
@@ -72,8 +72,8 @@ export function statisticLines({ agent_metrics, pass_metrics }: CollectionMetric
 }
 
 /**
- * Selects k = 1, 2, 4 and so on, and the largest, because 64 lines would say no more. For one rollout, the best and the
- * worst equal the mean. Metrics from verify come last.
+ * Selects the estimates to show: for k = 1, 2, 4 and so on, and for the largest k. A line for every k would say no
+ * more. `best@1` and `worst@1` are omitted, because they equal the mean. Metrics from verify come last.
  */
 function chosen(estimates: Estimate[]): Estimate[] {
   const toK = ({ name }: Estimate): number => Number(/@(\d+)\//.exec(name)?.[1] ?? 0);

@@ -49,7 +49,7 @@ async function run(fromUrl: string, toUrl: string, flags: { json?: boolean }): P
   }
 }
 
-/** The text after "1 log" or "2 logs". */
+/** The text that follows the number of logs, as in "1 log" or "2 logs". */
 const advice: Record<CopyProblem["fate"], string> = {
   changed: "changed during the copy; run the same command again to fetch the rest",
   differs:

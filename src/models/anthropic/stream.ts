@@ -54,7 +54,7 @@ export function readEvents(callIds: CallIds, onPiece: (piece: Piece) => void): S
     if (type === "tool_use") onPiece({ type: "arguments", call_id: String(id), name: String(name), text });
   }
 
-  /** Passes on a call's arguments if it sent no fragments: it has no arguments, or they were complete at its start. */
+  /** Passes on the arguments of a call without fragments. It has no arguments, or its start event had all of them. */
   function stop(block: Fields | undefined): void {
     if (block?.["type"] === "tool_use" && !inputs.has(block)) takeInput(block, JSON.stringify(block["input"] ?? {}));
   }

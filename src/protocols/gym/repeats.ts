@@ -12,7 +12,7 @@ export interface Sent {
   call: string | undefined;
   /** The running call; undefined once it has ended. */
   running: Promise<Reply> | undefined;
-  /** The version of its event, once it is known. With a time, if it is not known whether the event was stored. */
+  /** The version of the request's event, once known. `at` is set if it is unknown whether the event was stored. */
   event: { version: number; at?: number } | undefined;
   /** True if the client chose the id and can retry the call with that id. */
   isKeyed: boolean;
@@ -20,9 +20,9 @@ export interface Sent {
   opened: boolean;
   /** When the server noticed that the answer was lost. */
   lostAt: number | undefined;
-  /** True after a different request arrived, so that this one can no longer be retried. */
+  /** True after a different request arrived, so that this request can no longer be retried. */
   isOver: boolean;
-  /** The request that this one retries, until the outcome of that request has been looked up. */
+  /** The request that this request retries, until the outcome of the retried request has been looked up. */
   repeats: Sent | undefined;
 }
 
@@ -126,7 +126,7 @@ export function createRepeats(prefix: string) {
       found.lookups--;
       dropIfIdle(sent.session);
     },
-    /** Records the version in an answer of this process, so that `isForeign` ignores its event. */
+    /** Records the version in an answer of this process, so that `isForeign` ignores the event at this version. */
     answered({ session }: Sent, version: number): void {
       if (watched.size > 0) watched.get(session)?.answered.add(version);
     },

@@ -5,8 +5,8 @@ import { equalJson, type Json } from "../../core/json.ts";
 import type { Sessions, Verification } from "../../core/sessions.ts";
 
 /**
- * Refuses a second verify of an episode that differs from the first one. The model may have sent the first one, to
- * learn its reward or its task.
+ * Refuses a second verify of an episode if it differs from the first verify. The model may have sent the first verify,
+ * to learn its reward or its task.
  */
 export async function assertFirst(
   sessions: Sessions,

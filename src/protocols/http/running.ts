@@ -54,7 +54,10 @@ const mostWaiting = 256;
 export async function* detached(running: Running, committed: (after: number) => AsyncIterable<NumberedEvent>): Running {
   const waiting: RunEvent[] = [];
   let invocation = "";
-  /** Versions: `known` of the newest event that waited or was read, `missed` of the newest event only in the log. */
+  /**
+   * Versions. `known`: of the newest event that waited or was read. `missed`: of the newest event that only the log
+   * has.
+   */
   let known = 0;
   let missed = 0;
   let isRead = true;

@@ -79,7 +79,7 @@ export function toNames(isRate: boolean, score = "accuracy") {
 
 /**
  * Returns the expected best of k rollouts of a task, for k = 1, 2, 3 and so on, drawn without replacement. For scores
- * of 0 and 1 that is the probability that at least one succeeds.
+ * of 0 and 1, this is the probability that at least one of the k rollouts succeeds.
  */
 export function bestOf(scores: Score[]): number[] {
   const given = scored(scores);

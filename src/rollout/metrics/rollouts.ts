@@ -7,7 +7,7 @@ export type Rollouts = ReturnType<typeof createRollouts>;
 
 export interface Group {
   task: number;
-  /** The rollouts, sorted by index. A rollout without an index keeps its position. */
+  /** The rollouts, sorted by index. A rollout without an index is sorted by its position among the task's rows. */
   rollouts: number[];
 }
 

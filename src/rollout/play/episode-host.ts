@@ -23,8 +23,8 @@ export interface EpisodeHost {
 
 export interface EpisodeTools extends Toolset {
   /**
-   * Returns how the episode continues after an answer, given the conversation's state; before the first answer, how it
-   * begins. Without it, the agent's first turn is the whole episode.
+   * Returns how the episode begins, or how it continues after an answer, given the conversation's state. Without
+   * `next`, the agent's first turn is the whole episode.
    */
   next?(state: AgentState, signal: AbortSignal): Promise<NextTurn>;
 }

@@ -70,8 +70,8 @@ export function errorsInAnswers(events: readonly NumberedEvent[]): { errors?: st
 export const isLost = (thrown: unknown): boolean => !isHoldfastError(thrown) || !isForModel(thrown.code);
 
 /**
- * Returns why a conversation that continues must not be scored: a tool, or an agent used as a tool, failed with an
- * error that is not for the model.
+ * Returns why a conversation must not be scored although it continues: a tool, or an agent used as a tool, failed with
+ * an error that is not for the model.
  */
 export function failureInAnswers(events: readonly NumberedEvent[]): RolloutFailure | undefined {
   for (const event of events) {

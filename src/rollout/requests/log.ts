@@ -74,7 +74,10 @@ export const logsName = (environment: string): string => `holdfast:rollouts:${en
 
 export interface RequestLog {
   readonly state: RequestState;
-  /** Appends. Throws `turn_lost` if another process has taken over or the request has ended. Simultaneous writes become one commit. */
+  /**
+   * Appends entries. Throws `turn_lost` if another process has taken over or the request has ended. Simultaneous writes
+   * become one commit.
+   */
   write(...written: Written[]): Promise<void>;
   /** Reads the entries that other processes have appended. */
   refresh(): Promise<void>;
@@ -125,7 +128,7 @@ export function createRequestLog(options: RequestLogOptions): RequestLog {
   /** Appends all waiting writes up to an end as one commit, and repeats until none are waiting. */
   async function flush(): Promise<void> {
     while (waiting.length > 0) {
-      // Nothing is written after the end, so what waits behind it is refused.
+      // Nothing is written after the end, so writes that wait behind the end are refused.
       const last = waiting.findIndex(({ written }) => written.some(({ type }) => type === "end"));
       const batch = waiting.splice(0, last < 0 ? waiting.length : last + 1);
       try {

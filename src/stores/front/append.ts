@@ -13,7 +13,7 @@ export interface Verbs {
   counted<T>(verb: Promise<T>): Promise<T>;
 }
 
-/** Maximum number of consecutive answers to a session while other sessions wait, and maximum milliseconds for them. */
+/** Maximum number of consecutive answers to a session while other sessions wait, and maximum milliseconds for these. */
 const [inARow, longestRow] = [32, 5];
 
 /** Above this many answers in one turn of the event loop, sessions are answered one after another. */
@@ -76,8 +76,8 @@ export function createAppend(driver: Driver, attempts: Attempts, { begin, end, c
   }
 
   /**
-   * Appends to a synchronous driver. Answering all callers immediately would let thousands of sessions alternate at
-   * every `await`: each would find the processor's caches full of other data, and timers and connections would wait. So
+   * Appends to a synchronous driver. If all callers were answered immediately, thousands of sessions would alternate at
+   * every `await`. Each would find the processor's caches full of other data, and timers and connections would wait. So
    * if there are many callers, one session after another gets a few consecutive answers.
    */
   function appendNow(unit: Unit): Promise<Appended> {

@@ -71,7 +71,7 @@ export interface Rows {
   next?: string;
   /**
    * The newest session's place at the first page, as a string that sorts after the places of all other sessions.
-   * Sessions opened later are omitted. A driver that does not return it must omit them itself.
+   * Sessions opened later are omitted. A driver that does not return `newest` must omit these sessions itself.
    */
   newest?: string;
 }
@@ -123,7 +123,7 @@ export interface Driver {
   readonly text: "any" | "utf8";
   /** Whether `list` supports the order "idle". Otherwise the front reads all rows and sorts them. */
   readonly idle: boolean;
-  /** "time": the driver compares timestamps, not hashes, so it distinguishes fewer logs. It gets only times. */
+  /** "time": the driver compares timestamps, not hashes, so it distinguishes fewer logs. The driver gets only times. */
   readonly marks?: "time";
   readonly groups?: Groups;
   /** Appends each unit atomically. Returns one answer per unit. */

@@ -16,10 +16,10 @@ const settings = `SET enable_seqscan = off SET enable_hashjoin = off SET enable_
 /**
  * Migration n migrates a schema from version n to version n + 1. A released migration never changes.
  *
- * The version of a session is that of its newest event. `sessions.touched` is never later than the time of that event:
- * commits only lock the row of `sessions`, and a listing by idle time updates outdated rows. The index of keys holds
- * hashes, which are smaller and allow keys of any length; a duplicate key is found while the session is locked. The
- * count of an environment's open sessions is split over several rows: with one row, all openings would wait for it.
+ * The version of a session is the version of its newest event. `sessions.touched` is never later than the time of that
+ * event: commits only lock the row of `sessions`, and a listing by idle time updates outdated rows. The index of keys
+ * holds hashes, which are smaller and allow keys of any length; a duplicate key is found while the session is locked.
+ * The count of an environment's open sessions is split over several rows: with one row, all openings would wait for it.
  */
 const migrations: ((schema: string) => string)[] = [
   (schema) => `
@@ -57,7 +57,8 @@ const migrations: ((schema: string) => string)[] = [
       open bigint NOT NULL,
       PRIMARY KEY (environment, share)
     ) WITH (fillfactor = 50);`,
-  // The log's mark after an event; null if it is the event's time. Functions from older versions are left in place.
+  // The log's mark after an event; null if the mark is the event's time. Functions from older versions are left in
+  // place.
   (schema) => `
     ALTER TABLE ${schema}.events ADD COLUMN chain text COLLATE "C";
     ${functionsOf(schema, settings)}`,

@@ -89,7 +89,7 @@ export function redisDriver(connection: Connection): Driver {
       type Found = [intent: string | null, version: string | null, entry: string | undefined];
       const [, version, text] = await ask<Found>("find", session, [keyField(key)], call);
       if (version === null || text === undefined) return undefined;
-      // A retry is answered with this entry. So replicas must have it, even if its writer got no confirmation.
+      // A retry is answered with this entry. So replicas must have the entry, even if its writer got no confirmation.
       if (address.wait > 0) await run("mark", bucketOf(session), [], call);
       return toEntry(Number(version), text);
     },

@@ -54,7 +54,10 @@ export function createLister({ client, heads, background }: WritingParts) {
     return { rows: found, done };
   }
 
-  /** The cursor is a place. After the first page it also has the last place and the last server time to list. */
+  /**
+   * The cursor is a place. From the second page on, the cursor also has the last place and the last server time to
+   * list.
+   */
   async function byOpening({ after, limit }: Listing, call: Call): Promise<Rows> {
     const [place, until = nextOrder(), ending] = after?.split(" ") ?? [];
     const from = place === undefined ? undefined : `index/${place}`;

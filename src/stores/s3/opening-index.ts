@@ -2,7 +2,9 @@
 import { randomBytes } from "node:crypto";
 import { nameOf, type Head } from "./head.ts";
 
-/** Distinguishes sessions opened by this process from other processes' sessions, whose clocks may be ahead. */
+/**
+ * Identifies sessions that this process opened. The time is not enough, because clocks of other processes may be ahead.
+ */
 const own = randomBytes(4).toString("hex");
 const length = 16 + 1 + own.length;
 let last = 0;

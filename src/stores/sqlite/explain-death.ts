@@ -1,4 +1,4 @@
-// explainDeath(): starts a small process that reports that the system killed this one because of a truncated file.
+// explainDeath(): starts a small process. It reports if the system kills this process because a file was truncated.
 import { spawn } from "node:child_process";
 import type { Socket } from "node:net";
 

@@ -77,7 +77,7 @@ const migrations = [
    CREATE TRIGGER countDeleted AFTER DELETE ON sessions WHEN old.ended IS NULL BEGIN
      UPDATE counts SET open = open - 1 WHERE environment = old.environment;
    END;`,
-  // The log's mark after this event; NULL if it is the event's time.
+  // The log's mark after this event; NULL if the mark is the event's time.
   "ALTER TABLE events ADD COLUMN chain TEXT;",
 ];
 

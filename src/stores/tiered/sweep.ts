@@ -53,7 +53,7 @@ export function createSweep({ hot, cold, idle, places, turns, isClosing }: Sweep
     noteWaste(cold, log, Math.max(leastGrace, idle));
   }
 
-  /** Deletes an unused log. If that fails, a later sweep does it. */
+  /** Deletes an unused log. If the delete fails, a later sweep repeats it. */
   async function discard(store: Store, log: string, end?: LogEnd): Promise<void> {
     try {
       await store.delete(log, end && { version: end.version, seen: end.mark });

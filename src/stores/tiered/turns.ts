@@ -7,7 +7,7 @@ export function createTurns() {
   const { alone } = createSessionQueue<never>(0, () => undefined);
   const running = new Set<Promise<unknown>>();
 
-  /** Starts clean-up. Only `close` waits for it. If it fails, a later sweep does it. */
+  /** Starts clean-up. Only `close` waits for it. If the clean-up fails, a later sweep repeats it. */
   function inBackground(work: Promise<unknown>): void {
     const done: Promise<unknown> = work.catch(() => undefined).finally(() => running.delete(done));
     running.add(done);

@@ -1,4 +1,4 @@
-// Cases for persistent stores: data written by one handle is found by another one, later and concurrently.
+// Cases for persistent stores: data written by one handle is found by another handle, later and concurrently.
 import assert from "node:assert/strict";
 import type { Store } from "../../core/store.ts";
 import { onStorage, type StoreCase } from "./harness.ts";

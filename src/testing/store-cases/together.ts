@@ -276,7 +276,7 @@ export const togetherCases: StoreCase[] = [
       { session: "a", version: 5 },
     ];
     assert.equal(await appendAll(store, refused), "conflict");
-    // A store that numbers its sessions may give this one the number intended for b.
+    // A store that numbers its sessions may give this session the number intended for b.
     await write(store, { session: "c", version: 0, entries: ['"c"', { body: '"c"', key: "k" }] });
     await expectAnswer(store, { session: "b", version: 2 }, "conflict", "a commit after a refused one");
     await expectAnswer(store, { session: "b", version: 2, entries: [{ key: "k" }] }, "conflict", "with a key");

@@ -5,7 +5,7 @@ export interface Mark {
   /** The full text for a screen reader and the tooltip. */
   name: string;
   href: string;
-  /** Whether the filter includes it; undefined without a filter. */
+  /** Whether the filter includes the mark; undefined without a filter. */
   isShown?: boolean | undefined;
 }
 

@@ -1,4 +1,4 @@
-// useAct(): runs one request per click, never two at a time, and keeps the error of the last one.
+// useAct(): runs one request per click, never two at a time, and keeps the error of the last request.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { messageOf } from "./source.ts";
 

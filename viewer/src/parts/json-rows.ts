@@ -43,7 +43,7 @@ interface Open {
   size: number;
   /** The unfolded children in order, each with its index among all children. */
   inside: { place: number; open: Open }[];
-  /** The number of rows, including its own. */
+  /** The number of rows, including the container's own row. */
   total: number;
 }
 

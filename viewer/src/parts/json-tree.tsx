@@ -14,7 +14,7 @@ export interface JsonTreeProps {
   /** The changed paths, and the paths to unfold because they contain a change. */
   kinds?: ReadonlyMap<string, "added" | "replaced">;
   touched?: ReadonlySet<string>;
-  /** A path to unfold and scroll to; each new object does so again. */
+  /** A path to unfold and scroll to. Each new object unfolds and scrolls again. */
   wanted?: { path: string } | undefined;
 }
 

@@ -146,7 +146,7 @@ const isBlockStart = (line: string): boolean =>
 export function parseInline(text: string, depth = 0): Inline[] {
   if (text.length > longestInline || depth > deepest) return [text];
   const found: Inline[] = [];
-  // Marks without an end: a later one of the same kind has no end either.
+  // Marks without an end: a later mark of the same kind has no end either.
   const unended = new Set<string>();
   let plain = "";
   const add = (inline: Inline): void => {

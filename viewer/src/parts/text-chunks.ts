@@ -5,8 +5,8 @@ const charactersOfLine = 100;
 const chunkLength = 16_384;
 
 /**
- * Returns the first lines of a text, or as many characters as such lines have. Returns the whole text if little is
- * left.
+ * Returns the first lines of a text. If its lines are long, returns as many characters as lines of the estimated length
+ * have. Returns the whole text if little is left.
  */
 export function firstLines(text: string, lines: number): string {
   let end = 0;

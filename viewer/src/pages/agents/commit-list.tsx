@@ -1,4 +1,4 @@
-// The events of a conversation in commit order, with the keys that each one stored.
+// The events of a conversation in commit order, with the keys that each event stored.
 import { useMemo } from "preact/hooks";
 import type { NumberedEvent } from "../../../../src/core/event.ts";
 import { inForceIn } from "../../../../src/core/session.ts";

@@ -20,9 +20,9 @@ export interface Draft {
 }
 
 /**
- * Applies one streamed event to the drafts. A committed event replaces the draft of its path.
- * Only events of the run's own stream may do so. The same event can also arrive later from the log, when the next
- * answer is already being written.
+ * Applies one streamed event to the drafts. A committed event replaces the draft of its path. Only events of the run's
+ * own stream may replace a draft. The same event can also arrive later from the log, when the next answer is already
+ * being written.
  */
 export function applyStreamed(drafts: readonly Draft[], sent: PartialEvent | NumberedEvent): readonly Draft[] {
   if (!("path" in sent)) return drafts;

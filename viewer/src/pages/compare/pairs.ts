@@ -4,7 +4,9 @@ import type { TaskGroup } from "../runs/groups.ts";
 import { holds, type Range } from "../runs/range.ts";
 import { sortedPlaces, type Key, type Sort } from "../runs/sort.ts";
 
-/** How a task changed from the first run to the second. `first` and `second`: it has a reward in that run only. */
+/**
+ * How a task changed from the first run to the second. `first` and `second`: the task has a reward only in that run.
+ */
 export type Change = "better" | "worse" | "same" | "first" | "second";
 
 export interface Pair {

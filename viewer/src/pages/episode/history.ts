@@ -6,8 +6,8 @@ import { unescapeKey, type Json } from "../../../../src/core/json.ts";
 /** Every state at a multiple of this version is kept permanently. A shorter interval is not visibly faster. */
 const keepEvery = 256;
 /**
- * How many recently used states to keep. The next version is one step from such a state. Each holds its own copy of a
- * wide object.
+ * How many recently used states to keep. The next version is one step from a kept state. Each state holds its own copy
+ * of a wide object, so only few are kept.
  */
 const mostRecent = 8;
 

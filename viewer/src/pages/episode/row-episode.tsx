@@ -105,7 +105,7 @@ function Loaded({ run, row, parameters, content }: LoadedProps) {
   );
 }
 
-/** Links to the rows before and after this one in the list that the reader came from. */
+/** Links to the rows before and after this row in the list that the reader came from. */
 function Neighbours({ run, row }: { run: NamedRun; row: number }) {
   const { source } = usePageContext();
   const seen = keptRows(source, run.run);

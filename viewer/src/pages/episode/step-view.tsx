@@ -37,7 +37,7 @@ export function StepView({ id, step, environment, isHere, onVersion }: StepProps
     (step.type === "called" && step.error !== undefined) || (step.type === "note" && step.tone === "bad");
   const tone = step.type === "verdict" ? rewardTone(step.reward) : "";
   const name = `step ${step.type} ${tone} ${isHere ? "here" : ""} ${isFailed ? "failed" : ""} ${step.isUndone ? "undone" : ""}`;
-  // The button serves the keyboard. A click anywhere also selects the step, unless it selects text or folds a part.
+  // The button is for the keyboard. A click anywhere also selects the step, unless it selects text or folds a part.
   const pick = (event: MouseEvent): void => {
     const isOther = (event.target as Element).closest("button, a, summary, .long-text-all") !== null;
     if (version !== undefined && !isOther && (getSelection()?.isCollapsed ?? true)) onVersion(version);
@@ -97,7 +97,7 @@ function Title({ step }: { step: Step }) {
       return (
         <b class="who">
           reward {number(step.reward)}
-          {/* The judged version is shown only if it is not the previous one. */}
+          {/* The judged version is shown only if it is not the previous version. */}
           {step.version !== undefined && step.judged !== step.version - 1 && (
             <span class="dim"> for version {step.judged}</span>
           )}

@@ -23,9 +23,9 @@ interface AnyStep {
   version?: number;
   /** A later rewind undid this step. */
   isUndone?: true;
-  /** The number of the model's answer that it belongs to, from 1. */
+  /** The number of the model's answer that the step belongs to, from 1. */
   turn?: number;
-  /** When it was committed, in milliseconds since 1970. */
+  /** When the step was committed, in milliseconds since 1970. */
   at?: number;
 }
 
@@ -146,7 +146,7 @@ function conversationSteps(
     } else if (item.type === "function_call_output") {
       const { call_id: id, output: given } = item as FunctionCallOutput;
       const step = open.get(id);
-      // The transcript shows the output that the model read, even if the log has another one.
+      // The transcript shows the output that the model read, even if the log has another output.
       if (step && step.error === undefined) step.output = contentText(given);
       else if (!step) steps.push({ type: "other", item: item as unknown as Json });
     } else steps.push({ ...itemToStep(item), ...turn, ...places.get(at) });

@@ -6,8 +6,8 @@ import { setParameters } from "../../address.ts";
 const settled = 250;
 
 /**
- * Returns the version, a function that selects another, and whether the newest version is followed: it is if the
- * address has no `v`. Selecting the newest version removes `v`.
+ * Returns the version, a function that selects another, and whether the page follows the newest version, which it does
+ * if the address has no `v`. Selecting the newest version removes `v`.
  */
 export function useVersion(parameters: URLSearchParams, last: number): [number, (version: number) => void, boolean] {
   const told = parameters.get("v");

@@ -90,7 +90,7 @@ export function RunList({ runs }: { runs: NamedRun[] }) {
   );
   const pick = (run: string, isPicked: boolean): void => {
     const others = picked.filter((known) => known !== run);
-    // At most two: the one selected first is dropped.
+    // At most two runs: the run that was selected first is dropped.
     setPicked(isPicked ? [...others, run].slice(-2) : others);
   };
   const now = readSort(sort ?? null);
@@ -168,7 +168,7 @@ export function RunList({ runs }: { runs: NamedRun[] }) {
   );
 }
 
-/** Reads the totals one run after the other, because each one reads a whole file. */
+/** Reads the totals one run after the other, because the totals of a run need its whole file. */
 function useTotals(runs: NamedRun[]): ReadonlyMap<string, CollectionTotals> {
   const { source } = usePageContext();
   const [totals, setTotals] = useState<ReadonlyMap<string, CollectionTotals>>(new Map());

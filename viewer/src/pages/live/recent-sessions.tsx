@@ -12,7 +12,7 @@ const [mostPages, mostShown] = [2, 50];
 
 export interface RecentSessionsProps {
   environment: EnvironmentAbout;
-  /** Whether it is the only environment: then an empty list is shown too. */
+  /** Whether this is the only environment. Its list is shown even if it is empty. */
   isOnly: boolean;
 }
 

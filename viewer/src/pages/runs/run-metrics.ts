@@ -1,4 +1,4 @@
-// Metrics of a whole run, for its summary and charts. The formulas are those of `holdfast metrics`.
+// Metrics of a whole run, for its summary and charts. Uses the formulas of `holdfast metrics`.
 import type { RowSummary } from "../../../../src/rollout/collection-view.ts";
 import { bootstrap, type Interval } from "../../../../src/rollout/metrics/bootstrap.ts";
 import { createFailures, type FailureCount } from "../../../../src/rollout/metrics/failures.ts";
@@ -15,7 +15,7 @@ export interface RunMetrics {
   failed: number;
   /** The mean over all scored rows. */
   reward: number | null;
-  /** The sum over all rows; null if no row has it. */
+  /** The sum over all rows; null if no row has tokens. */
   tokens: number | null;
   /** Whether the tokens of some row were estimated. */
   isEstimate: boolean;
@@ -75,7 +75,7 @@ export function computeRunMetrics(rows: readonly RowSummary[]): RunMetrics {
       countReason(reasons, row);
     }
     if (row.outcome === "masked") masked++;
-    // Statistics are those of scored rows, as in `holdfast metrics`.
+    // Only scored rows count for the statistics, as in `holdfast metrics`.
     for (const [name, value] of row.outcome === "scored" ? Object.entries(row.metrics) : []) {
       const { sum, count } = sums.get(name) ?? { sum: 0, count: 0 };
       sums.set(name, { sum: sum + value, count: count + 1 });
@@ -131,7 +131,7 @@ function countReason(reasons: Map<string, ReasonCount>, row: RowSummary): void {
   else reasons.set(key, { kind, group, reason, count: 1 });
 }
 
-/** The scores in the order of the repeats, then of rewards. A row without a repeat number keeps its position. */
+/** The scores in the order of the repeats, then of rewards. A row without a repeat number is sorted by its position. */
 function scoresOf(rows: readonly RowSummary[], { rows: places }: TaskGroup): Score[] {
   const numbered = places.map((at, position) => {
     const { repeat, reward } = rows[at] as RowSummary;

@@ -89,7 +89,10 @@ function Rows({ run, known, parameters }: { run: NamedRun; known: RunRows; param
   );
 }
 
-/** Recomputes the metrics each time the rows grow by a quarter, so that the total cost is a few times the last one. */
+/**
+ * Recomputes the metrics each time the rows grow by a quarter. All computations together cost a few times as much as
+ * the last one.
+ */
 function useRunMetrics({ rows, count, isDone }: RunRows): RunMetrics {
   const last = useRef<{ metrics: RunMetrics; isDone: boolean }>(undefined);
   const isStale = !last.current || last.current.isDone !== isDone || count >= last.current.metrics.rows * 1.25;
