@@ -53,7 +53,7 @@ export const errorTable = {
   call_in_progress: { status: 409, meaning: "the call with this id is running elsewhere; retry later" },
   call_not_open: {
     status: 409,
-    meaning: "a result is for a call that the turn does not wait for: it is unknown, or has a result already",
+    meaning: "a result is for a call that the turn does not wait for: the call is unknown, or already has a result",
   },
   results_missing: {
     status: 409,
@@ -70,7 +70,8 @@ export const errorTable = {
   },
   limit_reached: {
     status: 400,
-    meaning: "the episode has used up its model calls, tokens, seconds or cost; no model was asked",
+    meaning:
+      "the episode has used up its model calls, tokens, seconds or cost; a model may have been asked, but no answer was recorded",
   },
   seed_failed: {
     status: 500,
@@ -100,7 +101,7 @@ export const errorTable = {
   turn_lost: {
     status: 409,
     meaning:
-      "another process took over the turn because this one stopped responding; the same call id returns the outcome",
+      "another process took over the turn because this process stopped responding; the same call id returns the outcome",
   },
   run_cancelled: {
     status: 408,
@@ -136,7 +137,7 @@ export const errorTable = {
     meaning: "the request is not valid HTTP, or its path or query is not percent-encoded correctly",
   },
   invalid_json: { status: 400, meaning: "the body is not JSON in UTF-8, or is nested too deeply" },
-  unauthorized: { status: 401, meaning: "the path requires a bearer token, and the request has none or a wrong one" },
+  unauthorized: { status: 401, meaning: "the path requires a bearer token, and the token of the request is missing or wrong" },
   not_local: {
     status: 403,
     meaning:

@@ -154,6 +154,13 @@ export function createAskModel({ logs, assertOpen, assertWithinLimits }: AskMode
             recorded = repeat.version;
             return undefined;
           }
+          // Other processes may have used up the limit. Time is checked only before a model is asked.
+          const reached = limitReached(session.models, { ...options.limits, seconds: undefined }, 0);
+          if (reached) {
+            const isRecorded = call !== undefined && (await logs.find(log.id, modelKey(episode, call))) !== undefined;
+            if (isRecorded) return undefined;
+            throw overLimit(log, reached);
+          }
           items = index.withNewCalls(output, session.version + 1);
           const at = timeNow(session);
           const event: ModelCalled = {

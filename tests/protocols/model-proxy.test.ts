@@ -403,6 +403,29 @@ describe("the end of an episode", () => {
     expect([asked, (await exchanges(replica, session)).length]).toEqual([2, 1]);
   });
 
+  test("ONCE: a limit holds over replicas; only a retry of the recorded request gets the answer", async () => {
+    const model: Model = {
+      name: "slow",
+      async respond() {
+        await sleep(40);
+        return { output: [{ type: "message", role: "assistant", content: "ok" }], status: "completed" };
+      },
+    };
+    const store = memoryStore();
+    const replicas = [0, 1].map(() => proxyReplica({ model, store, limits: { calls: 1 } }));
+    const askBoth = async (keys: string[]) => {
+      const { session, token } = await replicas[0]!.seeded();
+      const where = `/counter/m/${token}/v1/responses`;
+      const asking = replicas.map((replica, at) =>
+        post(replica, where, { input: "Hi" }, { "idempotency-key": keys[at]! }),
+      );
+      const statuses = (await Promise.all(asking)).map(({ status }) => status);
+      return [statuses.sort(), (await exchanges(replicas[0]!, session)).length];
+    };
+    expect(await askBoth(["a", "b"])).toEqual([[200, 400], 1]);
+    expect(await askBoth(["a", "a"])).toEqual([[200, 200], 1]);
+  });
+
   test("a close stops a model that is answering, and the late answer is not recorded", async () => {
     let stopped = false;
     const model: Model = {
