@@ -247,10 +247,11 @@ export function openaiProtocol(served: ServedAgent): DecoratingProtocol {
     return { ...reply, about };
   }
 
-  async function storedResponse(request: Request, given: string, verb: string | undefined): Promise<Reply> {
+  async function storedResponse(request: Request, part: string, verb: string | undefined): Promise<Reply> {
     const { method, path, query, signal } = request;
     const allowed = verb === "cancel" ? ["POST"] : verb === "input_items" ? ["GET"] : ["GET", "DELETE"];
     if (!allowed.includes(method)) throw notAllowed(path, method, allowed);
+    const given = decoded(part);
     const { session, turn } = await findTurn(given);
     const { began, next } = turn;
     const about = { session };
@@ -368,6 +369,15 @@ function text(fields: Fields, name: string): string | undefined {
   if (value === undefined || value === null) return undefined;
   if (typeof value === "string" && value !== "") return value;
   throw invalidOption(`\`${name}\` must be a string`);
+}
+
+/** Decodes the id of a response in a path. Clients of ADK choose ids of sessions, and may choose any characters. */
+function decoded(id: string): string {
+  try {
+    return decodeURIComponent(id);
+  } catch {
+    throw missing(id);
+  }
 }
 
 const missing = (id: string): HoldfastError =>

@@ -60,6 +60,19 @@ test("the input of a response is listed, page by page, and results name the call
   expect((await client.responses.inputItems.list(last.id)).data).toMatchObject(results);
 });
 
+test("a response is found by its id if the client chose the id of the session", async () => {
+  const { app, client, sessions } = served();
+  const { session: conversation } = await sessions.open({ session: "my chat/1" });
+  const { id, output } = await client.responses.create({ model, input: "hello", conversation });
+  expect((await client.responses.retrieve(id)).output).toEqual(output);
+  expect((await client.responses.inputItems.list(id)).data).toHaveLength(1);
+  expect((await client.responses.cancel(id)).status).toBe("completed");
+  await client.responses.delete(id);
+  await expect(client.responses.retrieve(id)).rejects.toMatchObject({ status: 404 });
+  const invalid = await app.handle(asked("/v1/responses/resp_%ZZ_2", { headers: { host: "127.0.0.1" } }));
+  expect(invalid.status).toBe(404);
+});
+
 test("a response is deleted alone: it is gone and not continued, and the conversation stays", async () => {
   const { client, other } = served();
   const first = await client.responses.create({ model, input: "hello" });
