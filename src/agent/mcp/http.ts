@@ -1,6 +1,6 @@
 // An MCP server over HTTP: one request per message. The response is JSON or a stream of events.
 import { setTimeout as delay } from "node:timers/promises";
-import { invalidOption } from "../../core/errors.ts";
+import { invalidOption, type HoldfastError } from "../../core/errors.ts";
 import { exchange, ExchangeError } from "../../io/exchange.ts";
 import {
   findReply,
@@ -69,39 +69,43 @@ export function createHttpServer(url: string, headers: { [name: string]: string 
     }
   }
 
-  async function send(greeting: Greeting | undefined, call: RpcCall): Promise<{ reply: RpcReply; answered: Answered }> {
+  async function send(greeting: Greeting | undefined, call: RpcCall) {
     const id = ++lastId;
     const { method } = call;
     const params = greeting && isModern(greeting) ? withMeta(call.params) : call.params;
     const answered = await post({ jsonrpc: "2.0", id, method, params }, greetingHeaders(greeting, call), call);
-    const reply = findReply(answered.text, id);
-    if (reply) return { reply, answered };
-    throw serverFailed(
-      `the MCP server at ${origin} answered with status ${answered.status}, without a JSON-RPC message`,
-      true,
-    );
+    return { ...answered, reply: findReply(answered.text, id) };
   }
+
+  const noMessage = (status: number): HoldfastError =>
+    serverFailed(
+      `the MCP server at ${origin} answered with status ${status}, without a JSON-RPC message`,
+      // A server that redirects or refuses a request has not run it.
+      status < 300 || status >= 500,
+    );
 
   return {
     name: `at ${origin}`,
     /** Initializes a connection, with the protocol version that the server supports. */
     async greet(call: Omit<RpcCall, "method" | "params">): Promise<Greeting> {
       const opening = { ...call, method: "initialize", params: initializeParams };
-      const { reply, answered } = await send(undefined, opening);
+      const { status, session, reply } = await send(undefined, opening);
+      if (!reply) throw noMessage(status);
       if (hasNoInitialize(reply)) return { version: modernVersion };
       const { protocolVersion } = resultOf(this.name, reply);
       const version = typeof protocolVersion === "string" ? protocolVersion : legacyVersion;
-      const greeting: Greeting = { version, ...(answered.session !== undefined && { session: answered.session }) };
+      const greeting: Greeting = { version, ...(session !== undefined && { session }) };
       const notice = { ...opening, method: "notifications/initialized", params: {} };
       await post({ jsonrpc: "2.0", method: notice.method }, greetingHeaders(greeting, notice), notice);
       return greeting;
     },
     /** Sends a request. Returns undefined if the server does not know the session. */
     async request(greeting: Greeting, call: RpcCall): Promise<RpcReply | undefined> {
-      const { reply, answered } = await send(greeting, call);
-      return answered.status === 404 && greeting.session !== undefined && reply.error
-        ? undefined
-        : { ...reply, status: answered.status };
+      const { status, reply } = await send(greeting, call);
+      // The status is enough: the answer may have no JSON-RPC message.
+      if (status === 404 && greeting.session !== undefined) return undefined;
+      if (!reply) throw noMessage(status);
+      return { ...reply, status };
     },
     close: (): Promise<void> => Promise.resolve(),
   };

@@ -1,0 +1,88 @@
+// mcpTools: servers that lose a session, refuse a request, exit, or send an unusual answer.
+import { createServer, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { mcpTools, type Json, type McpToolsOptions } from "holdfast";
+import { expect, onTestFinished, test } from "vitest";
+
+interface Asked {
+  id: number;
+  method: string;
+  /** The session in the request's header. */
+  session: string | undefined;
+}
+
+const json = { "content-type": "application/json" };
+
+const send = (response: ServerResponse, status: number, { id }: Asked, answer: object, headers = {}): void => {
+  response.writeHead(status, { ...json, ...headers }).end(JSON.stringify({ jsonrpc: "2.0", id, ...answer }));
+};
+
+/** Starts an MCP server with the sessions s1, s2 and so on. `answer` answers each call, and may answer other requests. */
+async function startServer(answer: (asked: Asked, response: ServerResponse) => boolean | void) {
+  let sessions = 0;
+  const server = createServer((request, response) => {
+    let text = "";
+    request.on("data", (chunk) => (text += String(chunk)));
+    request.on("end", () => {
+      const asked: Asked = { ...JSON.parse(text), session: request.headers["mcp-session-id"] };
+      const isCall = asked.method === "tools/call";
+      if (answer(asked, response) === true || isCall) return;
+      if (asked.method === "initialize") {
+        const headers = { "mcp-session-id": `s${++sessions}` };
+        send(response, 200, asked, { result: { protocolVersion: "2025-11-25" } }, headers);
+      } else if (asked.id === undefined) response.writeHead(202).end();
+      else send(response, 200, asked, { result: { tools: [{ name: "add" }] } });
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  onTestFinished(() => {
+    server.close();
+    server.closeAllConnections();
+  });
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`;
+}
+
+const text = (text: string): object => ({ result: { content: [{ type: "text", text }] } });
+
+/** Creates the tools, and functions that list and call them in one conversation. */
+function use(options: McpToolsOptions) {
+  const tools = mcpTools(options);
+  onTestFinished(() => tools.close());
+  const state: { [key: string]: unknown } = {};
+  const contextOf = (session: string, signal: AbortSignal) => {
+    const update = (key: string, change: () => unknown): unknown => (state[key] = change());
+    return { session, invocation: "invocation", state, update, signal } as never;
+  };
+  const never = new AbortController().signal;
+  return {
+    state,
+    list: (signal = never) => tools.list(contextOf("session", signal)),
+    call: (tool = "add", { session = "session", signal = never } = {}): Promise<Json> =>
+      tools.call(contextOf(session, signal), { tool, call: "c1", input: {}, once: "1" }),
+    close: () => tools.close(),
+  };
+}
+
+test("a status of 404 without a JSON-RPC message means that the session is lost, and a new one is initialized", async () => {
+  const url = await startServer((asked, response) => {
+    if (asked.method !== "tools/call") return;
+    if (asked.session === "s1") response.writeHead(404).end("no such session");
+    else send(response, 200, asked, text("added"));
+  });
+  const { call, state } = use({ url });
+  expect(await call()).toBe("added");
+  expect(Object.values(state)).toMatchObject([{ session: "s2" }]);
+});
+
+test.each([
+  [401, "server_failed"],
+  [307, "server_failed"],
+  [202, "outcome_unknown"],
+  [502, "outcome_unknown"],
+])("a call that gets status %i without a JSON-RPC message fails as %s", async (status, code) => {
+  const url = await startServer(({ method }, response) => {
+    if (method === "tools/call") response.writeHead(status).end("no message");
+  });
+  const message = expect.stringContaining(`answered with status ${status}, without a JSON-RPC message`);
+  await expect(use({ url }).call()).rejects.toMatchObject({ code, message });
+});
