@@ -8,7 +8,7 @@ import type { App } from "./app.ts";
 import { bodyFault, hasBody } from "./body.ts";
 import { limitsWith, type Limits } from "./limits.ts";
 import { HostRequest, hostFault, parseFault } from "./request.ts";
-import { refusalText, sendStream, sendWhole } from "./send.ts";
+import { sendRefusal, sendStream, sendWhole } from "./send.ts";
 import { serveSockets } from "./sockets.ts";
 import { createTurns } from "./turns.ts";
 import { createUploads, type Upload } from "./uploads.ts";
@@ -368,7 +368,7 @@ export function serveExchanges(app: App, limits: Limits) {
     // A reply is already being sent on this connection, so another one cannot follow.
     if (open.length > 0) return;
     metrics.request(fault.status);
-    socket.end(refusalText({ status: fault.status, body: fault }));
+    sendRefusal(socket, { status: fault.status, body: fault });
   }
 
   return {

@@ -1,6 +1,6 @@
 // Writes a reply: JSON, text, or an event stream that waits for slow clients and keeps silent connections open.
 import { STATUS_CODES, type ServerResponse } from "node:http";
-import type { Writable } from "node:stream";
+import type { Duplex, Writable } from "node:stream";
 import type { Reply } from "../core/protocol.ts";
 
 /**
@@ -32,8 +32,21 @@ export function sendWhole(response: ServerResponse, reply: Reply, keepAlive: num
   response.end(text);
 }
 
-/** Returns a refusal as bytes, for a connection without a response object. The connection closes after it. */
-export function refusalText({ status, headers, body }: Reply): string {
+/** Milliseconds that a client has to read a refusal and to close its connection. */
+const closeWithin = 1_000;
+
+/**
+ * Sends a refusal on a connection without a response object, and closes the connection. Node has no time limit for such
+ * a connection, so it is closed even if the client neither reads nor ends.
+ */
+export function sendRefusal(socket: Duplex, reply: Reply): void {
+  socket.end(refusalText(reply));
+  // Without a reader, the end of the client would not be noticed.
+  socket.resume();
+  setTimeout(() => socket.destroy(), closeWithin).unref();
+}
+
+function refusalText({ status, headers, body }: Reply): string {
   const text = JSON.stringify(body);
   let head = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\ncontent-type: application/json\r\nconnection: close\r\n`;
   for (const name in headers) head += `${name}: ${headers[name]}\r\n`;

@@ -8,7 +8,7 @@ import type { App } from "./app.ts";
 import { createShapeCheck } from "./body.ts";
 import type { Limits } from "./limits.ts";
 import { HostRequest, hostFault } from "./request.ts";
-import { refusalText } from "./send.ts";
+import { sendRefusal } from "./send.ts";
 
 /** An open WebSocket. */
 interface Open {
@@ -88,7 +88,7 @@ export function serveSockets(app: App, limits: Limits, serveAgain: (socket: Dupl
             : undefined;
     const { path } = request;
     const channel = refusal ? app.refuse(request, refusal) : app.connect(request);
-    if (typeof channel !== "function") return void socket.end(refusalText(channel));
+    if (typeof channel !== "function") return sendRefusal(socket, channel);
     server.handleUpgrade(incoming, socket, head, (accepted) => {
       accepted.on("close", () => request.leave());
       void serve(accepted, channel, socket, path);

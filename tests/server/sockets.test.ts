@@ -4,7 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, expect, test } from "vitest";
 import { WebSocket } from "ws";
 import type { Channel, Protocol } from "../../src/core/protocol.ts";
-import { appOf, echo, raw, served, until } from "./serving.ts";
+import { appOf, echo, post, raw, served, until } from "./serving.ts";
 
 const opened: WebSocket[] = [];
 afterEach(() => {
@@ -106,6 +106,18 @@ test("refuses other paths, pages of other sites, too many connections, and a sto
   expect((await dial(`${host.url}/talk`, { headers: { origin: host.url } })).status).toBeUndefined();
   // A path of another protocol is still served over HTTP.
   expect((await fetch(`${host.url}/echo`)).status).toBe(200);
+});
+
+test("a refused client that keeps its connection open loses it, and does not block closing", async () => {
+  const host = await served(appOf([echo()]));
+  const upgrade = "GET /none HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n";
+  const [idle, malformed, unread] = [raw(host.port), raw(host.port), raw(host.port)];
+  idle.send(upgrade);
+  malformed.send("not HTTP\r\n\r\n");
+  unread.socket.pause();
+  unread.send(post("/large", "{}") + upgrade);
+  expect([(await idle.replies(1))[0]?.status, (await malformed.replies(1))[0]?.status]).toEqual([404, 400]);
+  await host.close();
 });
 
 test("a channel that ends closes with 1000, one that fails with 1011 and without its message", async () => {
