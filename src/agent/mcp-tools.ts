@@ -103,7 +103,7 @@ export function mcpTools(options: McpToolsOptions): McpTools {
         "server_failed",
         `the MCP server ${server.name} does not recognise a session that it has just opened`,
       );
-    return { result: resultOf(server.name, reply), greeting };
+    return { result: resultOf(server.name, reply, call.method), greeting };
   }
 
   async function list(signal: AbortSignal): Promise<ToolSchema[]> {

@@ -92,7 +92,7 @@ export function createHttpServer(url: string, headers: { [name: string]: string 
       const { status, session, reply } = await send(undefined, opening);
       if (!reply) throw noMessage(status);
       if (hasNoInitialize(reply)) return { version: modernVersion };
-      const { protocolVersion } = resultOf(this.name, reply);
+      const { protocolVersion } = resultOf(this.name, reply, opening.method);
       const version = typeof protocolVersion === "string" ? protocolVersion : legacyVersion;
       const greeting: Greeting = { version, ...(session !== undefined && { session }) };
       const notice = { ...opening, method: "notifications/initialized", params: {} };

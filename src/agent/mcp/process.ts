@@ -116,9 +116,10 @@ export function createProcessServer({ command, args = [], env, cwd }: ProcessOpt
   return {
     name: command,
     async greet(call: Omit<RpcCall, "method" | "params">): Promise<Greeting> {
-      const reply = await send("initialize", initializeParams, { ...call, method: "initialize", params: {} });
+      const method = "initialize";
+      const reply = await send(method, initializeParams, { ...call, method, params: {} });
       if (hasNoInitialize(reply)) return { version: modernVersion };
-      const { protocolVersion } = resultOf(command, reply);
+      const { protocolVersion } = resultOf(command, reply, method);
       write({ method: "notifications/initialized" });
       return { version: typeof protocolVersion === "string" ? protocolVersion : legacyVersion };
     },

@@ -1,5 +1,5 @@
 // JSON-RPC for an MCP client: the messages, the older and the stateless protocol, and how to read an error.
-import { HoldfastError } from "../../core/errors.ts";
+import { HoldfastError, refuse } from "../../core/errors.ts";
 import { isObject } from "../../core/json.ts";
 
 export interface RpcReply {
@@ -46,8 +46,9 @@ export function withMeta(params: RpcCall["params"]): RpcCall["params"] {
   return { ...params, _meta: meta };
 }
 
-/** The JSON-RPC error code of a failure inside the server. */
+/** The JSON-RPC error codes of a failure inside the server, and of an unknown tool or invalid arguments. */
 const internalError = -32603;
+const invalidParams = -32602;
 
 /** Returns whether the server has no `initialize`, because it supports only the stateless protocol. */
 export const hasNoInitialize = ({ error }: RpcReply): boolean => error?.code === -32601 || error?.code === -32022;
@@ -78,10 +79,15 @@ export function parseReply(text: string, id: number): RpcReply | undefined {
 export const serverFailed = (what: string, isSent: boolean, cause?: unknown): HoldfastError =>
   new HoldfastError("server_failed", what, { cause, ...(isSent && { detail: { isSent } }) });
 
-/** Returns the result of a reply, or throws the server's refusal. A server that failed may have applied the request. */
-export function resultOf(name: string, { result, error, status = 200 }: RpcReply): { [key: string]: unknown } {
+/**
+ * Returns the result of a reply, or throws the server's refusal. A server that failed may have applied the request. If a
+ * server refuses a call's parameters, the mistake is the model's, so the model reads the message.
+ */
+export function resultOf(name: string, reply: RpcReply, method: string): { [key: string]: unknown } {
+  const { result, error, status = 200 } = reply;
   if (result) return result;
+  const why = error?.message ?? "it gave no reason";
   const isSent = status >= 500 || error?.code === internalError;
-  const what = isSent ? "failed" : "refused the request";
-  throw serverFailed(`the MCP server ${name} ${what}: ${error?.message ?? "it gave no reason"}`, isSent);
+  if (method === "tools/call" && error?.code === invalidParams && !isSent) throw refuse(why);
+  throw serverFailed(`the MCP server ${name} ${isSent ? "failed" : "refused the request"}: ${why}`, isSent);
 }
