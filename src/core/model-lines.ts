@@ -16,7 +16,7 @@ export interface ModelLines {
   main: Exchange[];
   /** Another conversation may be the main one. */
   isAmbiguous: boolean;
-  /** Requests of the main conversation that were asked again. The harness continued with another answer. */
+  /** Exchanges whose request the harness sent again, to continue the main conversation with another answer. */
   retries: Exchange[];
   /** All others: sub-agents and side calls. */
   side: Exchange[];
@@ -37,10 +37,13 @@ const isExchange = (event: NumberedEvent): event is Exchange => event.type === "
 export const exchangesIn = (events: readonly NumberedEvent[]): Exchange[] => newestEpisode(events).filter(isExchange);
 
 /**
- * An exchange continues the one whose answer its request contains. The main conversation is the one whose calls the
- * environment ran; of several, the one that ended last. Without such calls, it is the first one that offers tools, if
- * possible the environment's `tools`. If a harness shortens its history, it starts again with the same tools, so the
- * last one with these tools counts.
+ * An exchange continues an earlier exchange if its request contains the answer of that exchange. The main conversation
+ * is the conversation whose calls the environment ran. If there are several, it is the conversation that ended last. If
+ * there is none, it is the first conversation that offers tools, if possible the environment's `tools`. A harness that
+ * shortens its history starts again with the same tools, so the last conversation with these tools counts.
+ *
+ * A conversation branches if several exchanges continue the same one. The main branch has the most calls that the
+ * environment ran. It is ambiguous if another branch has as many, or has such calls of its own.
  */
 export function modelLines(events: readonly NumberedEvent[], tools: readonly string[] = []): ModelLines {
   const episode = newestEpisode(events);
@@ -62,22 +65,42 @@ export function modelLines(events: readonly NumberedEvent[], tools: readonly str
   const sameTools = (a: Exchange, b: Exchange): boolean => offered.get(a)?.join(" ") === offered.get(b)?.join(" ");
 
   const wasCalled = calledIn(episode);
-  const callers = exchanges.filter(({ output }) => output.some((item) => isFunctionCall(item) && wasCalled(item)));
-  const calling = new Set(callers.map(rootOf));
+  /** The number of calls that the environment ran, in each conversation up to an exchange. */
+  const ran = new Map<Exchange | undefined, number>();
+  for (const exchange of exchanges) {
+    const calls = exchange.output.filter((item) => isFunctionCall(item) && wasCalled(item));
+    ran.set(exchange, (ran.get(before.get(exchange)) ?? 0) + calls.length);
+  }
+  const callsUpTo = (exchange: Exchange | undefined): number => ran.get(exchange) ?? 0;
+  const calling = new Set(exchanges.filter((exchange) => callsUpTo(exchange) > 0).map(rootOf));
   const likely =
     [[...calling], starts.filter((root) => offersAny(root, tools)), starts.filter((root) => offersAny(root))].find(
       (some) => some.length > 0,
     ) ?? starts;
   const latest = exchanges.findLast((exchange) => calling.has(rootOf(exchange)));
   const chosen = latest ? rootOf(latest) : likely[0];
-  const last = exchanges.findLast((exchange) => {
+  const newest = exchanges.findLast((exchange) => {
     const root = rootOf(exchange);
     return chosen && likely.includes(root) && sameTools(root, chosen);
   });
+  const continued = new Set(before.values());
+  const ends = exchanges.filter((end) => newest && rootOf(end) === rootOf(newest) && !continued.has(end));
+  const keepsTools = (end: Exchange): number =>
+    Number(toolNames(end, find).join(" ") === offered.get(rootOf(end))?.join(" "));
+  // If several branches ran as many calls, the newest that still offers the tools is the best guess.
+  const [last] = ends.toSorted(
+    (a, b) => callsUpTo(b) - callsUpTo(a) || keepsTools(b) - keepsTools(a) || b.version - a.version,
+  );
   const main: Exchange[] = [];
   for (let at = last; at; at = before.get(at)) main.unshift(at);
   const isMain = new Set(main);
   const digests = new Set(main.map(({ digest }) => digest));
+  const isRival = (end: Exchange): boolean => {
+    let isRetry = true;
+    let at: Exchange | undefined = end;
+    for (; at && !isMain.has(at); at = before.get(at)) isRetry &&= digests.has(at.digest);
+    return !isRetry && (callsUpTo(end) === callsUpTo(last) || callsUpTo(end) > callsUpTo(at));
+  };
   const others = exchanges.filter((exchange) => !isMain.has(exchange));
   // A later conversation with the same tools and system prompt may continue the main one with a shorter history.
   const mayContinue = (root: Exchange): boolean =>
@@ -87,7 +110,7 @@ export function modelLines(events: readonly NumberedEvent[], tools: readonly str
     systemText(root, find) === systemText(rootOf(last), find);
   return {
     main,
-    isAmbiguous: new Set(likely.map(({ digest }) => digest)).size > 1 || starts.some(mayContinue),
+    isAmbiguous: new Set(likely.map(({ digest }) => digest)).size > 1 || starts.some(mayContinue) || ends.some(isRival),
     retries: others.filter(({ digest }) => digests.has(digest)),
     side: others.filter(({ digest }) => !digests.has(digest)),
     find,
@@ -104,7 +127,7 @@ function calledIn(events: readonly NumberedEvent[]): (call: FunctionCall) => boo
     unnamed.some(({ tool, input }) => isNameOf(name, tool) && equalJson(input, parseJson(given) ?? null));
 }
 
-/** Returns the exchange whose answer a request contains, at least in part. */
+/** Returns the earlier exchange that a request continues: the request contains its answer, at least in part. */
 function continuedBy({ after }: Exchange, find: Find): Exchange | undefined {
   for (let place = after; place;) {
     const found = find(place.version);
@@ -128,7 +151,7 @@ function systemText(exchange: Exchange, find: Find): string {
   return [String(instructions), ...system.map(({ content }) => toText(content))].join("\n");
 }
 
-/** Returns a conversation: what its first request contained, and everything after it. */
+/** Returns a conversation: the items of its first request, and all items after them. */
 export function lineItems({ main, find }: Pick<ModelLines, "main" | "find">): { input: Item[]; output: Item[] } {
   const [first, last] = [main[0], main.at(-1)];
   if (!first || !last) return { input: [], output: [] };

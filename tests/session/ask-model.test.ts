@@ -177,6 +177,34 @@ describe("conversations", () => {
     expect([after.main.length, after.isAmbiguous]).toEqual([2, true]);
   });
 
+  test("branch where a side request continues the same history: the branch with the most calls is the main one", async () => {
+    const { sessions, session } = await seeded();
+    const answers = [{ calls: [{ name: "add", arguments: { by: 1 } }] }, { calls: [{ name: "add" }] }, "Final."];
+    const playing = scriptedModel(answers);
+    const main = [said("user", "Count.")];
+    const play = async () => {
+      const respond = (asked: ModelRequest) => playing.respond(asked);
+      const [answer] = await ask(sessions, session, { tools, input: main }, { respond });
+      main.push(answer!);
+      if (answer?.type !== "function_call") return;
+      const call = String(answer["call_id"]);
+      await sessions.call(session, "add", { by: 1 }, { call });
+      main.push({ type: "function_call_output", call_id: call, output: "1" });
+    };
+    const addTitle = (items: Item[]) => ask(sessions, session, { input: [...items, said("user", "Write a title.")] });
+    await play();
+    const first = [...main];
+    await play();
+    await addTitle(first);
+    expect(await linesOf(sessions, session)).toMatchObject({ main: { length: 2 }, isAmbiguous: false });
+    const second = [...main];
+    await play();
+    await addTitle(second);
+    const lines = await linesOf(sessions, session);
+    expect(lineItems(lines).output).toEqual(main.slice(1));
+    expect([lines.side.length, lines.isAmbiguous]).toEqual([2, true]);
+  });
+
   test("without calls are told apart by the environment's tools", async () => {
     const { sessions, session } = await seeded();
     await ask(sessions, session, { tools: [tool("plan")], input: [said("user", "Plan it.")] });
