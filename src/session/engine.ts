@@ -31,8 +31,8 @@ export interface EngineOptions {
   onError?: (error: Thrown, session: string) => void;
 }
 
-/** Number of sessions that a list by user or label reads at the same time. */
-const listedAtOnce = 16;
+/** Number of sessions that a list by user or label reads in one turn of the event loop. */
+const listedInARow = 16;
 
 /** The differences between an environment's sessions and an agent's. */
 export interface Kind<State, Fork extends ForkOptions> {
@@ -277,14 +277,12 @@ export function createEngine<State, Fork extends ForkOptions>(kind: Kind<State, 
       assertRunning();
       const wanted = { ...labels, ...(user !== undefined && { user }) };
       const isLabelled = kind.conversation !== undefined || Object.keys(wanted).length > 0;
-      if (!isLabelled) return yield* store.list({ ...filter, environment });
-      for await (const found of inGroups(store.list({ ...filter, environment }), listedAtOnce)) {
+      let count = 0;
+      for await (const listed of store.list({ ...filter, environment })) {
+        const row = isLabelled ? await labelled(listed.session, wanted) : listed;
+        if (row) yield row;
         // Many sessions may be read before one matches, so other requests get their turn in between.
-        const [rows] = await Promise.all([
-          Promise.all(found.map(({ session }) => labelled(session, wanted))),
-          new Promise((resolve) => setImmediate(resolve)),
-        ]);
-        yield* rows.filter((row) => row !== undefined);
+        if (isLabelled && ++count % listedInARow === 0) await new Promise((resolve) => setImmediate(resolve));
       }
     },
     fork: (id, given) =>
@@ -319,17 +317,6 @@ export function createEngine<State, Fork extends ForkOptions>(kind: Kind<State, 
   };
 
   return { verbs, track, use, useOpen, create, assertRunning, assertOpen, assertWithinLimits };
-}
-
-/** Splits a list into groups of a size. The last group may be smaller. */
-async function* inGroups<T>(items: AsyncIterable<T>, size: number): AsyncGenerator<T[]> {
-  let group: T[] = [];
-  for await (const item of items) {
-    if (group.push(item) < size) continue;
-    yield group;
-    group = [];
-  }
-  if (group.length > 0) yield group;
 }
 
 /** Returns the event that restores a session to an earlier version. */
