@@ -65,7 +65,7 @@ export function assertNoCollision(tools: readonly ToolSchema[], family: Family):
 }
 
 export const collision = (tool: string, agent: string): Error =>
-  invalidOption(`the client's tool ${tool} has the name of a tool of the agent ${agent}; rename it`);
+  invalidOption(`the client's tool ${tool} has the same name as a tool of the agent ${agent}; rename it`);
 
 function namesIn(agent: Agent): string[] {
   if (agent.kind !== "model") return [];
@@ -83,7 +83,7 @@ export function toResultItems(results: readonly ClientResult[], isFromLog: boole
     output: result?.output as string,
   }));
   const fault = faultInItems(items);
-  if (fault) throw invalidOption(`\`results\` are not results of calls: ${fault}`);
+  if (fault) throw invalidOption(`\`results\` must contain results of calls: ${fault}`);
   const parts = items.flatMap(({ output }: { output: string | Content[] }) => (Array.isArray(output) ? output : []));
   const odd = isFromLog ? undefined : parts.find(({ type }) => !partTypes.has(type));
   if (odd) {

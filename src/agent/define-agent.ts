@@ -91,7 +91,7 @@ export function defineAgent<Tools extends Record<string, AgentTool | Agent> = Re
   for (const [toolName, given] of Object.entries(tools)) {
     if (!/^[A-Za-z_][A-Za-z0-9_-]{0,63}$/.test(toolName) || toolName === transferTool) {
       throw wrong(
-        `${name} has an invalid tool name "${toolName}": it is reserved, or is not 1 to 64 letters, digits, "-" and "_"`,
+        `${name} has an invalid tool name "${toolName}": use 1 to 64 letters, digits, "-" and "_", and no reserved name`,
       );
     }
     const definition = isAgent(given) ? given : findDefinition(given);
@@ -121,9 +121,9 @@ function ownClientTools(name: string, given: ToolSchema[], tools: ReadonlyMap<st
     const checked = checkedTools(given);
     const twice = checked.find((tool) => tools.has(tool.name) || tool.name === transferTool);
     if (!twice) return checked;
-    throw wrong(`\`clientTools\` has a tool ${twice.name}, and so has \`tools\``);
+    throw wrong(`\`clientTools\` and \`tools\` both have a tool ${twice.name}; rename one`);
   } catch (thrown) {
-    throw wrong(`the agent ${name} is wrong: ${messageOf(thrown)}`);
+    throw wrong(`the definition of the agent ${name} is invalid: ${messageOf(thrown)}`);
   }
 }
 

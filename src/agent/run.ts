@@ -273,7 +273,7 @@ async function* runEntered(
     if (!first)
       throw new HoldfastError(
         "invalid_agent",
-        `the session's current agent is ${start.agent}, but ${agent.name} has no agent with this name`,
+        `the session's current agent is ${start.agent}, but the agent ${agent.name} has no sub-agent with that name`,
       );
     const place: Place = {
       agent: first.name,

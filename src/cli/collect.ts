@@ -68,7 +68,7 @@ export function add(program: Command): void {
     .option("--store <url>", `session store: ${storeUrls} (default: a file next to OUT)`)
     .option(
       "--queue <url>",
-      "Redis URL of a job queue, where `holdfast worker` processes run the episodes; also the default store",
+      "Redis URL of a job queue, whose `holdfast worker` processes run the episodes; it is also the default store",
     )
     .option("--repeats <number>", "number of rollouts per task", whole(1), 1)
     .option(

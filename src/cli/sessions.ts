@@ -94,7 +94,7 @@ export function add(program: Command): void {
     );
   add(
     "replay",
-    "Run sessions again, and report the first event of each that differs.",
+    "Run sessions again, and report the first event that differs in each session.",
     "replay ID --store sqlite:chat.db --code .",
   )
     .argument("[id...]", "session ids (default: all sessions of --code, or of the server)")

@@ -30,7 +30,7 @@ export function add(program: Command): void {
     .addOption(requiredOption("--queue <url>", "rollout queue: redis://HOST"))
     .option("--concurrency <number>", "number of concurrent episodes", whole(1, 100_000), 32)
     .option("--workers <number>", "number of worker processes; a process that dies is restarted", whole(1, 1024))
-    .option("--store <url>", "session store, if its URL for this worker differs from the collector's")
+    .option("--store <url>", "session store URL, if this worker needs a different URL than the collector")
     .option("--allow-model <url...>", "model URLs that rollout requests may use, in addition to URLs of this machine")
     .option("--max-crashes <number>", "number of process crashes after which a rollout fails", whole(1, 100), 3)
     .addOption(

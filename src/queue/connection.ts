@@ -114,7 +114,7 @@ function tellOutages(client: Client, shown: string, say: (text: string) => void)
   client.on("ready", () => {
     clearTimeout(timer);
     timer = undefined;
-    if (isTold) say(`the queue at ${shown} is back`);
+    if (isTold) say(`the queue at ${shown} can be reached again`);
     isTold = false;
   });
 }

@@ -58,7 +58,7 @@ export async function superviseQueueWorkers({ workers, script, args, say }: Supe
         resolve({ code, why });
       };
       child.on("exit", (code, by) => {
-        end(code ?? 1, by === blockedSignal ? "the code that it ran blocked it" : (by ?? `exit code ${code}`));
+        end(code ?? 1, by === blockedSignal ? "code that this process ran blocked it" : (by ?? `exit code ${code}`));
       });
       // The process could not be started, for example because the system is out of memory.
       child.on("error", (thrown) => end(1, thrown.message));

@@ -68,11 +68,11 @@ export function assertHarness(settings: Partial<CollectionSettings>): void {
     if (harnessEnv !== undefined) throw invalidOption("--harness-env needs --harness");
     return;
   }
-  if (agent !== undefined) throw invalidOption("--harness takes the place of --agent; leave one of them out");
-  if (server !== undefined) throw invalidOption("--harness plays environments of this process; leave --server out");
-  if (queue !== undefined) throw invalidOption("--harness runs on this machine, not on workers; leave --queue out");
+  if (agent !== undefined) throw invalidOption("--harness replaces --agent; remove one of the two options");
+  if (server !== undefined) throw invalidOption("--harness plays environments of this process; remove --server");
+  if (queue !== undefined) throw invalidOption("--harness runs on this machine, not on workers; remove --queue");
   if (branch !== undefined)
-    throw invalidOption("--branch cannot fork a harness, which keeps its own state; leave it out");
+    throw invalidOption("--branch cannot fork a harness, which keeps its own state; remove --branch");
 }
 
 /** Refuses fields of `request` that would have no effect. */

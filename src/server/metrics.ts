@@ -200,7 +200,7 @@ async function buildRegistry(
   );
   counter(
     "model_tokens_total",
-    "Tokens of these calls, read and written.",
+    "Tokens of model calls by harnesses, by kind: input or output.",
     [...metrics.models].flatMap(([environment, { tokens }]): Labelled => [
       [{ environment, kind: "input" }, tokens.input],
       [{ environment, kind: "output" }, tokens.output],

@@ -107,7 +107,7 @@ export function overtaken(session: string, seen: number): HoldfastError {
 export function assertResults(session: string, waiting: readonly string[], results: readonly string[] = []): void {
   const wrong = results.find((call, at) => !waiting.includes(call) || results.indexOf(call) !== at);
   if (wrong !== undefined) {
-    const open = waiting.length === 0 ? "it waits for none" : `it waits for ${waiting.join(", ")}`;
+    const open = waiting.length === 0 ? "the session does not wait for any call" : `it waits for ${waiting.join(", ")}`;
     const message = `session ${session} does not wait for a result of the call ${wrong}; ${open}`;
     throw new HoldfastError("call_not_open", message, { detail: { call: wrong, waiting } });
   }

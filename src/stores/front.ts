@@ -87,7 +87,7 @@ export function createStore(given: Driver): Store {
 
   function cutShort(session: string, after: number, version: number): HoldfastError {
     const log = `the log of session ${JSON.stringify(session)}`;
-    const message = `${name} has lost part of ${log}: the entries after ${after} are missing, although it has ${version} entries`;
+    const message = `${name} has lost part of ${log}: the entries after ${after} are missing, although the log has ${version} entries`;
     return new HoldfastError("store_corrupt", message);
   }
 

@@ -301,12 +301,12 @@ test.each([
 });
 
 test.each([
-  [["--queue", "redis://127.0.0.1:1"], "leave --queue out"],
+  [["--queue", "redis://127.0.0.1:1"], "remove --queue"],
   [["--max-cost", "0"], "Use a number above 0"],
   [["--max-cost", "-1"], "Use a number above 0"],
   [["--branch", "2@1"], "--branch cannot fork a harness"],
   [["--agent", "examples/counter"], "leave one of them out"],
-  [["--server", "http://127.0.0.1:1"], "leave --server out"],
+  [["--server", "http://127.0.0.1:1"], "remove --server"],
   [["--harness", "codex"], "needs the program `codex`"],
 ])("refuses %s", async (args, message) => {
   const { collect } = world();

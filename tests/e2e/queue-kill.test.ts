@@ -137,7 +137,7 @@ test("Redis restarts, once for longer than a lock: all wait, report it, and cont
   const { code, stderr } = await collecting.ended;
   expect({ code, stderr }).toMatchObject({ code: 0 });
   expect(stderr).toContain(`the queue at ${redis.url} cannot be reached; waiting for it`);
-  expect(stderr).toContain(`the queue at ${redis.url} is back`);
+  expect(stderr).toContain(`the queue at ${redis.url} can be reached again`);
   assertWhole(world, "shared", expected);
   for (const worker of workers) worker.process.kill("SIGTERM");
   for (const worker of workers) {

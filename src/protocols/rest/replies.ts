@@ -113,7 +113,7 @@ export const replies = {
       description: "answered, waiting, failed, abandoned, or the name of the limit that the turn reached",
     },
     "calls?": { type: "array", items: anyObject, description: "calls of the client's tools that the turn waits for" },
-    repeated: { ...flag, description: "true if the call id was used before; the events are the recorded ones" },
+    repeated: { ...flag, description: "true if the call id was used before; the events are then the recorded events" },
     "error?": { ...shape({ code: text, message: text }), description: "why the turn failed" },
     text: { ...text, description: "the agent's last text" },
     events: { type: "array", items: event },

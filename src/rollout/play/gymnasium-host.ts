@@ -196,7 +196,7 @@ function stepIn(reply: GymReply, root: string): Step {
   if (!isWhole || typeof terminated !== "boolean" || typeof truncated !== "boolean") {
     throw new HoldfastError(
       "server_failed",
-      `the server at ${root} did not answer /step with a step: ${shownText(text)}`,
+      `the server at ${root} answered /step with a reply that is not a step: ${shownText(text)}`,
     );
   }
   const failed = failureIn(objectIn(text) ?? {}) ?? failureIn(info as TaskRow);

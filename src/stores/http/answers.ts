@@ -44,7 +44,7 @@ export function loadedOf(answer: unknown, version: number): Log | undefined {
   const snapshot = isAbsent(fields["snapshot"]) ? undefined : snapshotOf(fields["snapshot"], "`snapshot`");
   const entries = entriesOf(fields["entries"], snapshot?.version ?? 0);
   if (((entries.at(-1) ?? snapshot)?.version ?? 0) > version) {
-    throw new WrongAnswer(`expected entries up to version ${version}, got a later one`);
+    throw new WrongAnswer(`expected entries up to version ${version}, got a later entry`);
   }
   return snapshot === undefined ? { entries } : { snapshot, entries };
 }

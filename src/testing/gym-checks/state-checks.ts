@@ -86,7 +86,7 @@ export const stateChecks: GymCheck[] = [
   },
   {
     what: "a lost session is not answered as if it had a valid state",
-    why: "Otherwise an agent that lost its cookie continues on an empty state without noticing, and gets its reward from that state.",
+    why: "An agent that lost its cookie would otherwise continue on an empty state without noticing, and get its reward from that state.",
     compares: true,
     async run(trial) {
       if (!showsState(trial)) return noState;
@@ -102,7 +102,7 @@ export const stateChecks: GymCheck[] = [
   },
   {
     what: "seeding again replaces the state",
-    why: "Otherwise the next episode in the same session starts with leftovers from the previous one.",
+    why: "If the old state stays, the next episode in the session starts with data from the previous episode.",
     compares: true,
     async run(trial) {
       const client = await trial.seeded();

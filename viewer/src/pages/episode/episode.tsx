@@ -110,7 +110,7 @@ function ConnectionNote({ connection, isGone }: { connection: Connection | undef
       )}
       {isGone && (
         <span class="warn">
-          This session has ended, and the server has deleted it. This page shows the events that it received before.
+          This session has ended, and the server has deleted it. This page shows the events that arrived before.
         </span>
       )}
     </p>
