@@ -1,7 +1,9 @@
 // The player of harnesses, with a server of the test: failures that are not the model's are not scored.
 import { createSessions, HoldfastError, memoryStore, scriptedModel } from "holdfast";
-import type { ModelRequest, Sessions, Store } from "holdfast";
+import type { Model, ModelRequest, Sessions, Store } from "holdfast";
+import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
+import { toolSchema } from "../../src/agent/list-tools.ts";
 import { createHarnessPlayer } from "../../src/rollout/harness/player.ts";
 import { counter } from "../protocols/proxy-client.ts";
 
@@ -21,26 +23,58 @@ interface Options {
   calls?: number;
   /** How often the model is asked. */
   asks?: number;
+  /** The number of the model request that fails, that never ends, or that is refused at a limit. */
+  fails?: number;
+  hangs?: number;
+  refused?: number;
+  harness?: string;
+  maxSteps?: number;
   limits?: { tokens?: number; cost?: number };
   store?: Store;
 }
 
-async function play({ busy = 0, calls = 0, asks = 1, limits = {}, store = memoryStore() }: Options) {
+async function play(options: Options) {
+  const { calls = 0, asks = 1, fails, hangs, refused, store = memoryStore() } = options;
+  const { harness = "sleep 0.5", maxSteps, limits = {} } = options;
+  let { busy = 0 } = options;
+  const scripted = scriptedModel(() => ({ calls: [{ name: "add", arguments: { by: 2 } }] }));
+  let asked = 0;
+  const respond: Model["respond"] = async (...given) => {
+    const number = ++asked;
+    await sleep(20);
+    if (number === fails) throw new HoldfastError("model_failed", "the server broke");
+    return number === hangs ? new Promise(() => undefined) : scripted.respond(...given);
+  };
   const sessions: Sessions = createSessions({ environment: counter, store });
   const call: Sessions["call"] = (...given) =>
     busy-- > 0 ? Promise.reject(new HoldfastError("store_busy", "it is locked")) : sessions.call(...given);
+  let sent = 0;
+  const atLimit = new HoldfastError("limit_reached", "it has used up its limit", { detail: { limit: "steps" } });
+  const askModel: Sessions["askModel"] = (...given) =>
+    ++sent === refused ? Promise.reject(atLimit) : sessions.askModel(...given);
   const { play: player } = createHarnessPlayer({
-    harness: "sleep 0.5",
-    episodes: { ...sessions, call },
+    harness,
+    episodes: { ...sessions, call, askModel },
     store,
+    maxSteps,
     limits,
-    modelFor: () => scriptedModel(() => ({ calls: [{ name: "add", arguments: { by: 2 } }] })),
+    modelFor: () => ({ name: scripted.name, respond }),
     server: async ({ sessions: served, modelFor }) => ({
       address(session) {
         const { model, limits } = modelFor(session)!;
         const options = { model: model.name, respond: (asked: ModelRequest) => model.respond(asked), limits };
-        const ask = () => served.askModel(session, { input: [] }, options).catch(() => undefined);
-        void Array.from({ length: asks }).reduce<Promise<unknown>>((before) => before.then(ask), Promise.resolve());
+        const ask = (number: number) => {
+          const input = [{ type: "message" as const, role: "user" as const, content: `Count ${number}.` }];
+          // Only the first request belongs to the main conversation.
+          const tools = number === 1 ? [toolSchema("add", counter.definitions.get("add")!)] : [];
+          return served.askModel(session, { input, tools }, options).catch(() => undefined);
+        };
+        void (async () => {
+          for (let number = 1; number <= asks; number++) {
+            const answer = ask(number);
+            if (number !== hangs) await answer;
+          }
+        })();
         for (let sent = 0; sent < calls; sent++)
           served.call(session, "add", { by: 2 }, { call: "c1" }).catch(() => undefined);
         return { mcp: "none", model: "none", key: "none" };
@@ -61,6 +95,21 @@ test("SCORED: a call that the store failed has no reward, unless a later attempt
 
 test("SCORED: an episode without an answer of the model has no reward, also at a limit", async () => {
   expect(await play({ limits: { cost: 0 } })).toMatchObject({ outcome: "failed", failure: { kind: "agent" } });
+});
+
+test("SCORED: a lost model request has no reward, also at a limit", async () => {
+  const lost = { outcome: "failed", failure: { kind: "model", reason: "the server broke" } };
+  expect(await play({ asks: 4, fails: 2, maxSteps: 2 })).toMatchObject(lost);
+  expect(await play({ asks: 3, fails: 2, maxSteps: 2, refused: 3 })).toMatchObject(lost);
+});
+
+test("SCORED: a limit excuses the exit code only if the recorded answers reach it", async () => {
+  const harness = "sleep 0.5; exit 3";
+  expect(await play({ asks: 3, maxSteps: 2, harness })).toMatchObject({ outcome: "scored", stopped: "steps" });
+  expect(await play({ asks: 3, hangs: 2, maxSteps: 2, refused: 3, harness })).toMatchObject({
+    outcome: "failed",
+    failure: { kind: "agent", reason: "the harness ended with exit code 3" },
+  });
 });
 
 test("RESUME: an episode that was played has the limit that stopped it", async () => {

@@ -80,14 +80,12 @@ export function createHarnessPlayer(options: HarnessPlayerOptions) {
       const exchanges = exchangesIn(events);
       const answers = exchanges.length;
       const watched = playing.get(session);
-      const stopped = watched?.limit ?? limitIn(exchanges, lines, limits);
+      const stopped = watched?.isRefused || isCutShort(lines) ? limitIn(exchanges, limits) : undefined;
       const [lostCall] = watched?.calls.values() ?? [];
       const failure =
         deadline.failure() ??
         (lostCall === undefined ? undefined : failureFromError(lostCall)) ??
-        (ended && watched && (stopped === undefined || answers === 0)
-          ? failureOf(ended, watched, lines, answers)
-          : undefined);
+        (ended && watched && failureOf(ended, watched, lines, answers, stopped));
       if (failure) return { outcome: "failed", fields, session, failure, ...errors };
       const response = bareNames(fields["response"], environment) as Json;
       const state = (): Promise<never> => Promise.reject(new TypeError("a harness has no conversation"));
@@ -181,9 +179,11 @@ function untilEnded(model: Model, ended: AbortSignal): Model {
   };
 }
 
-/** Returns the limit that stopped an episode: the model's last answer had a call, and no other answer was allowed. */
-function limitIn(exchanges: readonly Exchange[], { main }: ModelLines, limits: ModelLimits): string | undefined {
-  if (main.at(-1)?.output.some(isFunctionCall) !== true) return undefined;
+/** Returns whether the model's last answer had a call, so that its conversation was not finished. */
+const isCutShort = ({ main }: ModelLines): boolean => main.at(-1)?.output.some(isFunctionCall) === true;
+
+/** Returns the limit that the recorded answers reach. */
+function limitIn(exchanges: readonly Exchange[], limits: ModelLimits): string | undefined {
   let used: ModelTotals | undefined;
   for (const exchange of exchanges) used = addExchange(used, exchange);
   return limitReached(used, limits, 0)?.limit;
@@ -195,13 +195,15 @@ function failureOf(
   { requests }: Watched,
   { main }: ModelLines,
   answers: number,
+  stopped: string | undefined,
 ): RolloutFailure | undefined {
+  // A harness may fail at a limit of its model, so the exit code says nothing there.
+  const isDone = code === 0 || (stopped !== undefined && answers > 0);
   // Ignores a failed request after which the harness continued, for example with a shorter request.
-  const continued = code === 0 ? (main.at(-1)?.at ?? 0) : 0;
+  const continued = isDone ? (main.at(-1)?.at ?? 0) : 0;
   const lost = [...requests.values()].find(({ at }) => at > continued);
   if (lost) return failureFromError(lost.thrown);
-  if (code === 0)
-    return answers > 0 ? undefined : { kind: "agent", reason: "the harness ended without asking its model" };
+  if (isDone) return answers > 0 ? undefined : { kind: "agent", reason: "the harness ended without asking its model" };
   const how = failure ?? (code === undefined ? "was ended by a signal" : `ended with exit code ${code}`);
   const said = output === "" ? "" : `; its output ends with: ${output.slice(-500)}`;
   return { kind: "agent", reason: `the harness ${how}${said}` };

@@ -10,8 +10,8 @@ export interface Watched {
   requests: Map<string, { thrown: unknown; at: number }>;
   /** Tool calls that failed because of the infrastructure. */
   calls: Map<string, unknown>;
-  /** The limit at which a request to the model was refused. */
-  limit?: string;
+  /** A request to the model was refused at a limit. */
+  isRefused?: true;
 }
 
 /** Maximum number of separate failures. All further failures share one entry, which no success removes. */
@@ -40,8 +40,8 @@ export function watchedSessions(sessions: Sessions, find: (session: string) => W
       return answer;
     } catch (thrown) {
       if (watched && isHoldfastError(thrown)) {
-        const { code, detail } = thrown;
-        if (code === "limit_reached") watched.limit = String(detail["limit"]);
+        const { code } = thrown;
+        if (code === "limit_reached") watched.isRefused = true;
         const isLost = code.startsWith("model_") ? code !== "model_cancelled" : isInfrastructure(thrown);
         if (isLost) remember(watched.requests, request.input, { thrown, at: Date.now() });
       }
