@@ -4,6 +4,7 @@ import { HoldfastError, invalidOption, isHoldfastError } from "../core/errors.ts
 import { copyJson, isObject, type Json } from "../core/json.ts";
 import type { ToolSchema } from "../core/model.ts";
 import { isTimeout, timeoutRange } from "../core/timeout.ts";
+import { unlessAborted } from "../io/abort.ts";
 import { derivedId } from "./episodes.ts";
 import { createHttpServer } from "./mcp/http.ts";
 import { createProcessServer } from "./mcp/process.ts";
@@ -72,15 +73,17 @@ export function mcpTools(options: McpToolsOptions): McpTools {
   /** Initialized sessions that are not in a conversation's state yet, by conversation. A child process has only one. */
   const greetings = new Map<string, Promise<Greeting>>();
 
-  function greet(place: string, signal: AbortSignal): Promise<Greeting> {
-    const known = greetings.get(place);
-    if (known) return known;
-    const greeting = server.greet({ timeout: quick, signal, isRepeatable: true });
-    greetings.set(place, greeting);
-    const [oldest] = greetings.keys();
-    if (greetings.size > mostGreetings && oldest !== undefined) greetings.delete(oldest);
-    greeting.catch(() => greetings.delete(place));
-    return greeting;
+  /** Initializes a session once for all calls that need it. If one of them is cancelled, the others continue to wait. */
+  async function greet(place: string, signal: AbortSignal): Promise<Greeting> {
+    signal.throwIfAborted();
+    const greeting = greetings.get(place) ?? server.greet({ timeout: quick, isRepeatable: true });
+    if (!greetings.has(place)) {
+      greetings.set(place, greeting);
+      const [oldest] = greetings.keys();
+      if (greetings.size > mostGreetings && oldest !== undefined) greetings.delete(oldest);
+      greeting.catch(() => greetings.delete(place));
+    }
+    return unlessAborted(signal, greeting, () => signal.reason);
   }
 
   /**

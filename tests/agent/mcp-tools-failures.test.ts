@@ -2,7 +2,7 @@
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { mcpTools, type Json, type McpToolsOptions } from "holdfast";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 
 interface Asked {
   id: number;
@@ -85,4 +85,21 @@ test.each([
   });
   const message = expect.stringContaining(`answered with status ${status}, without a JSON-RPC message`);
   await expect(use({ url }).call()).rejects.toMatchObject({ code, message });
+});
+
+test("a call that waits for a new session continues when another call that waits for it is cancelled", async () => {
+  let open: (() => void) | undefined;
+  const url = await startServer((asked, response) => {
+    if (asked.method !== "initialize") return false;
+    open = () => send(response, 200, asked, { result: { protocolVersion: "2025-11-25" } });
+    return true;
+  });
+  const { list } = use({ url });
+  const leaving = new AbortController();
+  const [left, stayed] = [list(leaving.signal), list()];
+  await vi.waitFor(() => expect(open).toBeDefined());
+  leaving.abort(new Error("cancelled"));
+  await expect(left).rejects.toThrow("cancelled");
+  open?.();
+  expect(await stayed).toMatchObject([{ name: "add" }]);
 });
