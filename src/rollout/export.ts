@@ -20,7 +20,10 @@ export interface ExportOptions {
 export interface ExportCounts {
   /** Number of exported rollouts. */
   rollouts: number;
-  /** Failed and masked rollouts, rollouts with a broken chain of tokens, and, with sft, rollouts below `minReward`. */
+  /**
+   * Failed and masked rollouts, and rollouts with a broken chain of tokens. With sft and grpo also rollouts with an
+   * ambiguous main conversation, and with sft rollouts below `minReward`.
+   */
   left_out: number;
   lines: number;
 }
@@ -46,7 +49,7 @@ async function* single(
   const least = format === "sft" ? minReward : -Infinity;
   assertFile(file);
   for await (const { row } of readGoodRows(file, onBad)) {
-    const reward = rewardToLearn(row);
+    const reward = rewardToLearn(row, format);
     if (reward === undefined || reward < least) {
       counts.left_out++;
       continue;
@@ -57,14 +60,14 @@ async function* single(
   }
 }
 
-async function* groups(file: string, { onBad }: ExportOptions, counts: ExportCounts): AsyncGenerator<TaskRow> {
+async function* groups(file: string, { format, onBad }: ExportOptions, counts: ExportCounts): AsyncGenerator<TaskRow> {
   for await (const { task, rows } of rowsByTask(file, onBad)) {
-    const scored = rows.filter((row) => rewardToLearn(row) !== undefined);
+    const scored = rows.filter((row) => rewardToLearn(row, format) !== undefined);
     counts.left_out += rows.length - scored.length;
     const [first] = scored;
     if (!first) continue;
     counts.rollouts += scored.length;
-    const rewards = scored.map((row) => rewardToLearn(row) as number);
+    const rewards = scored.map((row) => rewardToLearn(row, format) as number);
     const [average, std] = [mean(rewards), sampleStd(rewards) ?? 0];
     const advantages = rewards.map((reward) => toAdvantage(reward, average, std));
     const { prompt, tools } = converted(first);
@@ -93,9 +96,13 @@ function toAdvantage(reward: number, average: number, std: number): number {
   return (reward - average) / std || 0;
 }
 
-/** Returns undefined for rollouts that must not be learned from. */
-const rewardToLearn = (row: TaskRow): number | undefined =>
-  row["token_chain"] === "broken" ? undefined : readReward(row);
+/** Returns undefined for rollouts that are left out. */
+function rewardToLearn(row: TaskRow, format: ExportOptions["format"]): number | undefined {
+  // The transcript may be a side conversation of the harness, to which the reward does not belong.
+  const { main } = Object(row["harness"]) as TaskRow;
+  if (row["token_chain"] === "broken" || (main === "ambiguous" && format !== "chat")) return undefined;
+  return readReward(row);
+}
 
 function pickIdentity(row: TaskRow): TaskRow {
   const fields = ["_ng_task_index", "_ng_rollout_index", "session_id"];

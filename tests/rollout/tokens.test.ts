@@ -8,7 +8,7 @@ import { z } from "zod";
 import type { Item } from "../../src/core/model.ts";
 import type { TaskRow } from "../../src/core/rollout.ts";
 import { brokenAnswer } from "../../src/core/tokens.ts";
-import { exportRollouts } from "../../src/rollout/export.ts";
+import { exportRollouts, type ExportOptions } from "../../src/rollout/export.ts";
 import { decode, encode, policyServer } from "./bpe.ts";
 import { newFolder } from "./folder.ts";
 
@@ -46,12 +46,12 @@ async function rowFrom(url: string): Promise<TaskRow> {
 const answersIn = (row: TaskRow): Item[] =>
   (row["response"] as unknown as { output: Item[] }).output.filter(({ type }) => type !== "function_call_output");
 
-async function exported(row: TaskRow): Promise<number> {
+async function exported(row: TaskRow, format: ExportOptions["format"] = "chat"): Promise<number> {
   const file = join(newFolder(), "rows.jsonl");
   writeFileSync(file, `${JSON.stringify(row)}\n`);
   const counts = { rollouts: 0, left_out: 0, lines: 0 };
-  const options = { format: "chat" as const, minReward: 0, onBad: () => undefined };
-  for await (const _ of exportRollouts(file, options, counts)) void _;
+  for await (const _ of exportRollouts(file, { format, minReward: 0, onBad: () => undefined }, counts)) void _;
+  expect(counts.rollouts + counts.left_out).toBe(1);
   return counts.rollouts;
 }
 
@@ -85,6 +85,16 @@ test("a row whose server tokenizes the conversation again is marked with the ans
   const row = await rowFrom(url);
   expect(row).toMatchObject({ reward: 2, token_chain: "broken", token_chain_answer: 2 });
   expect(await exported(row)).toBe(0);
+});
+
+test("a row whose main conversation is ambiguous is only exported as messages", async () => {
+  const row = {
+    responses_create_params: { input: "Hi" },
+    response: { output: [] },
+    reward: 1,
+    harness: { main: "ambiguous" },
+  };
+  expect([await exported(row), await exported(row, "sft"), await exported(row, "grpo")]).toEqual([1, 0, 0]);
 });
 
 describe("a chain of tokens", () => {
