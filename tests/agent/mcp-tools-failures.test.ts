@@ -42,6 +42,25 @@ async function startServer(answer: (asked: Asked, response: ServerResponse) => b
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`;
 }
 
+/** Returns the options of a child process. The code in `onCall` answers a call with `send`, and may use `id` and `name`. */
+const child = (onCall: string): McpToolsOptions => ({
+  command: process.execPath,
+  args: [
+    "-e",
+    `const send = (message) => process.stdout.write(JSON.stringify({ jsonrpc: "2.0", ...message }) + "\\n");
+    const text = (text) => ({ result: { content: [{ type: "text", text }] } });
+    const calls = [];
+    require("node:readline").createInterface({ input: process.stdin }).on("line", (line) => {
+      const { id, method, params } = JSON.parse(line);
+      if (method === "initialize") send({ id, result: { protocolVersion: "2025-11-25" } });
+      if (method !== "tools/call") return;
+      const { name } = params;
+      calls.push({ id, name });
+      ${onCall}
+    });`,
+  ],
+});
+
 const text = (text: string): object => ({ result: { content: [{ type: "text", text }] } });
 
 /** Creates the tools, and functions that list and call them in one conversation. */
@@ -102,4 +121,15 @@ test("a call that waits for a new session continues when another call that waits
   await expect(left).rejects.toThrow("cancelled");
   open?.();
   expect(await stayed).toMatchObject([{ name: "add" }]);
+});
+
+test("a child process's reply without an id is not given to a call", async () => {
+  const { call } = use(
+    child(`
+      if (calls.length < 2) return;
+      send({ id: null, error: { code: -32700, message: "a line that is not JSON" } });
+      for (const { id, name } of calls) send({ id, ...text(name) });
+    `),
+  );
+  expect(await Promise.all([call("a"), call("b")])).toEqual(["a", "b"]);
 });

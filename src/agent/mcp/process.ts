@@ -47,7 +47,7 @@ const inherited = (): NodeJS.ProcessEnv =>
 export function createProcessServer({ command, args = [], env, cwd }: ProcessOptions) {
   let child: ChildProcess | undefined;
   let lastId = 0;
-  const waiting = new Map<number, { take(reply: RpcReply): void; fail(error: Error): void }>();
+  const waiting = new Map<unknown, { take(reply: RpcReply): void; fail(error: Error): void }>();
 
   function start(): ChildProcess {
     if (child) return child;
@@ -69,10 +69,9 @@ export function createProcessServer({ command, args = [], env, cwd }: ProcessOpt
     started.on("exit", (code, signal) => lost(`exited (${signal ?? `code ${code}`})`, true));
     started.stdin?.on("error", () => undefined);
     createInterface({ input: started.stdout as NodeJS.ReadableStream }).on("line", (line) => {
-      for (const [id, { take }] of waiting) {
-        const reply = parseReply(line, id);
-        if (reply) return take(reply);
-      }
+      // A reply without an id belongs to no call, because several calls may be waiting.
+      const reply = parseReply(line);
+      waiting.get(reply?.id)?.take(reply as RpcReply);
     });
     return started;
   }

@@ -56,7 +56,7 @@ export const hasNoInitialize = ({ error }: RpcReply): boolean => error?.code ===
 /** Finds the reply to a request in a response body: JSON, or a stream of events. Returns undefined if there is none. */
 export function findReply(text: string, id: number): RpcReply | undefined {
   const texts = /^\s*[{[]/.test(text) ? [text] : text.split(/\r?\n\r?\n/).map(dataOf);
-  return texts.map((part) => parseReply(part, id)).find((reply) => reply !== undefined);
+  return texts.map(parseReply).find((reply) => reply?.id === id || reply?.id === null);
 }
 
 const dataOf = (event: string): string =>
@@ -65,11 +65,12 @@ const dataOf = (event: string): string =>
     .flatMap((line) => (line.startsWith("data:") ? [line.slice(5).trimStart()] : []))
     .join("\n");
 
-export function parseReply(text: string, id: number): RpcReply | undefined {
+/** Parses a message. Returns undefined if it is not a reply. The id is `null` if the server could not read the request. */
+export function parseReply(text: string): (RpcReply & { id?: unknown }) | undefined {
   try {
     const message: unknown = JSON.parse(text);
-    if (!isObject(message) || (message["id"] !== id && message["id"] !== null)) return undefined;
-    return isObject(message["result"]) || isObject(message["error"]) ? (message as RpcReply) : undefined;
+    if (!isObject(message)) return undefined;
+    return isObject(message["result"]) || isObject(message["error"]) ? message : undefined;
   } catch {
     return undefined;
   }
