@@ -4,7 +4,7 @@ import { HoldfastError, isHoldfastError } from "../core/errors.ts";
 import { errorReply, notAllowed, type Channel, type Protocol, type Reply, type Request } from "../core/protocol.ts";
 import type { Store } from "../core/store.ts";
 import { createAccess, type AccessOptions } from "./access.ts";
-import type { Log } from "./log.ts";
+import { withoutTokens, type Log } from "./log.ts";
 import type { Metrics, MetricsReport } from "./metrics.ts";
 
 /** The protocols served under one prefix: "" or "/NAME". */
@@ -258,6 +258,5 @@ function failureReply(thrown: unknown): Reply {
 
 const findRollout = (path: string): string | undefined => {
   if (!path.includes("/ng-rollout/")) return undefined;
-  // A segment before "/v1" is not a rollout id but a session token, which no log may contain.
-  return /\/ng-rollout\/([A-Za-z0-9._-]{1,200})(?:\/(?!v1\/)|$)/.exec(path)?.[1];
+  return /\/ng-rollout\/([A-Za-z0-9._-]{1,200})(?:\/|$)/.exec(withoutTokens(path))?.[1];
 };

@@ -38,13 +38,20 @@ export interface Log {
 
 const longestText = 500;
 const mostPlaces = 1_000;
-/** Matches the token in the path of an MCP client or a harness, also in a message that repeats the path. */
-const pathToken = /((?:%2f|(?<![\w-]))(?:s|%73|m|%6d)(?:\/|%2f)|\/ng-rollout\/(?=[^/\s"\\]+\/v1\/))[^/\s"\\]+/gi;
+/**
+ * Matches the token in the path of an MCP client or a harness, also in a message that repeats the path. The segment after
+ * `/ng-rollout/` is a token if `/v1` follows, or if it ends with a signature. Otherwise, it is a rollout's id.
+ */
+const pathToken =
+  /((?:%2f|(?<![\w-]))(?:s|%73|m|%6d)(?:\/|%2f)|\/ng-rollout\/(?=[^/\s"\\]+(?:\/[^/\s"\\]+)?\/v1\b|[\w-]+\.[\w-]{43}(?![\w-])))[^/\s"\\]+/gi;
+
+/** Replaces the tokens in a text's paths. */
+export const withoutTokens = (text: string): string => text.replace(pathToken, "$1…");
 
 export function createLog({ what = "failures", slow = 1_000, destination }: LogOptions = {}): Log {
   const options = { base: null, timestamp: pino.stdTimeFunctions.isoTime, enabled: what !== "none" };
   const target = destination ?? pino.destination({ dest: 2, sync: true });
-  const lines = pino(options, { write: (line: string) => void target.write(line.replace(pathToken, "$1…")) });
+  const lines = pino(options, { write: (line: string) => void target.write(withoutTokens(line)) });
   // A flood of too_busy refusals must not flood the log: at most one line per second.
   let busySince = 0;
   /** The number of errors thrown at each place in the author's code. */

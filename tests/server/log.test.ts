@@ -49,6 +49,23 @@ test("the token in the path of an MCP client is not logged", async () => {
   expect(JSON.stringify(lines())).not.toContain("BqQQ");
 });
 
+test("the token in the path of a harness's model is not logged", async () => {
+  const { log, lines } = logged({ what: "all" });
+  const app = appOf([echo()], { log });
+  const signed = `bWNw.${"BqQQ".repeat(11).slice(1)}`;
+  const folders = ["/m/bWNw.BqQQ", "/counter/ng-rollout/bWNw.BqQQ"].flatMap((folder) => [
+    `${folder}/v1`,
+    `${folder}/training-token-capture/v1`,
+  ]);
+  for (const folder of [...folders, `/ng-rollout/${signed}`]) {
+    for (const rest of ["", "/", "/models", "/chat/completions"]) await app.handle(asked(folder + rest));
+  }
+  await app.handle(asked("/ng-rollout/r.7/seed_session"));
+  expect(lines()).toHaveLength(21);
+  expect(lines().map(({ rollout }) => rollout)).toEqual([...Array.from({ length: 20 }), "r.7"]);
+  expect(JSON.stringify(lines())).not.toContain("BqQQ");
+});
+
 test("logs everything or nothing on request", () => {
   const all = logged({ what: "all" });
   all.log.request(entry);
