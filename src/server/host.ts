@@ -299,7 +299,7 @@ export function serveExchanges(app: App, limits: Limits) {
         request.leave();
         sendWhole(response, { status: reply.status, headers: reply.headers ?? {} }, 0);
       } else if (!isStream(reply)) sendWhole(response, reply, last ? 0 : limits.keepAlive);
-      else if (last || streams >= limits.maxInflight) {
+      else if (exchange.last || (allDone && !reply.isRun) || streams >= limits.maxInflight) {
         delete exchange.reply;
         // The stream will not be read, so its producer must stop waiting for a reader.
         request.leave();
@@ -374,11 +374,11 @@ export function serveExchanges(app: App, limits: Limits) {
   return {
     begin,
     malformed,
-    /** Refuses new exchanges and resolves when no exchange is active. */
+    /** Refuses new exchanges, ends streams except runs, and resolves when no exchange is active. */
     stop(): Promise<void> {
       const done = new Promise<void>((resolve) => (allDone = resolve)).then(() => clearInterval(clock));
       for (const exchange of Array.from(active)) {
-        if (!exchange.endStream) continue;
+        if (!exchange.endStream || exchange.reply?.isRun) continue;
         exchange.last = true;
         exchange.since = ticks;
         exchange.request.leave();
@@ -388,7 +388,11 @@ export function serveExchanges(app: App, limits: Limits) {
       return done;
     },
     abandon(): void {
-      for (const exchange of Array.from(active)) ended(exchange);
+      for (const exchange of Array.from(active)) {
+        // Cuts a stream rather than ending it, because a client must not mistake a part for the whole.
+        if (exchange.endStream) exchange.response.destroy();
+        ended(exchange);
+      }
     },
   };
 }

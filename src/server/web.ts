@@ -8,9 +8,15 @@ import type { Limits } from "./limits.ts";
 import { HostRequest } from "./request.ts";
 import { unreadable } from "./uploads.ts";
 
+interface OpenStream {
+  isRun: boolean;
+  /** Ends the stream. With an error, its reader gets the error. */
+  end(error?: Error): void;
+}
+
 export function serveFetch(app: App, limits: Limits) {
   const { metrics } = app;
-  const open = new Set<{ end(): void }>();
+  const open = new Set<OpenStream>();
   let streams = 0;
   /** Bytes of all bodies that are not parsed yet. */
   let held = 0;
@@ -109,7 +115,7 @@ export function serveFetch(app: App, limits: Limits) {
     try {
       if (!reply.stream) return wholeResponse(reply, given.method === "HEAD");
       const isUnread = given.method === "HEAD" || given.signal.aborted;
-      if (isUnread || allDone || streams >= limits.maxInflight) {
+      if (isUnread || (allDone && !reply.isRun) || streams >= limits.maxInflight) {
         // The stream will not be read, so its producer must stop waiting for a reader.
         request.leave();
         if (isUnread) return wholeResponse({ status: reply.status, headers: reply.headers ?? {} }, true);
@@ -118,7 +124,7 @@ export function serveFetch(app: App, limits: Limits) {
       }
       const headers = { ...reply.headers, "cache-control": "no-store", "x-accel-buffering": "no" };
       const typed = { "content-type": "text/event-stream", ...headers };
-      return new Response(streamBody(given, request, reply.stream, reply.quiet), {
+      return new Response(streamBody(given, request, { ...reply, stream: reply.stream }), {
         status: reply.status,
         headers: typed,
       });
@@ -132,8 +138,7 @@ export function serveFetch(app: App, limits: Limits) {
   function streamBody(
     given: Request,
     request: HostRequest,
-    stream: AsyncIterable<string>,
-    isQuiet = false,
+    { stream, quiet, isRun = false }: Reply & { stream: AsyncIterable<string> },
   ): ReadableStream<Uint8Array> {
     const iterator = stream[Symbol.asyncIterator]();
     const encoder = new TextEncoder();
@@ -157,13 +162,15 @@ export function serveFetch(app: App, limits: Limits) {
       }
       left();
     }
-    function abandon(): void {
+    function endEarly(error?: Error): void {
       if (isOver) return;
       end(false);
       // A reader that has cancelled the stream has closed it already.
-      sending?.close();
+      if (error) sending?.error(error);
+      else sending?.close();
     }
-    const own = { end: abandon };
+    const abandon = (): void => endEarly();
+    const own: OpenStream = { isRun, end: endEarly };
 
     streams++;
     metrics.streams++;
@@ -173,7 +180,7 @@ export function serveFetch(app: App, limits: Limits) {
       start(controller) {
         sending = controller;
         comments = setInterval(() => {
-          if (!isQuiet && (controller.desiredSize ?? 0) > 0) controller.enqueue(encoder.encode(": still here\n\n"));
+          if (!quiet && (controller.desiredSize ?? 0) > 0) controller.enqueue(encoder.encode(": still here\n\n"));
         }, limits.heartbeat);
       },
       async pull(controller) {
@@ -197,15 +204,18 @@ export function serveFetch(app: App, limits: Limits) {
 
   return {
     answer,
-    /** Refuses new requests, ends streams, and resolves when no request is active. */
+    /** Refuses new requests, ends streams except runs, and resolves when no request is active. */
     async stop(): Promise<void> {
       const done = new Promise<void>((resolve) => (allDone = resolve));
-      for (const stream of open) stream.end();
+      for (const stream of open) if (!stream.isRun) stream.end();
       left();
       await done;
     },
-    /** Lets `stop` resolve without waiting for active requests. */
-    abandon: (): void => allDone?.(),
+    /** Lets `stop` resolve without waiting for active requests. Cuts the streams of runs. */
+    abandon(): void {
+      for (const stream of open) stream.end(new Error("the server closed before the run ended"));
+      allDone?.();
+    },
   };
 }
 

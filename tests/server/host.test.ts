@@ -595,6 +595,34 @@ describe("closing", () => {
     expect([protocol.lost, app.metrics.inflight]).toEqual([0, 0]);
   });
 
+  test("sends the whole stream of a run, even if its request had no reply yet", async () => {
+    const go: (() => void)[] = [];
+    const waits = (): Promise<void> => new Promise((resolve) => go.push(resolve));
+    const running: Protocol = {
+      name: "running",
+      async handle() {
+        await waits();
+        const stream = (async function* () {
+          yield "first";
+          await waits();
+          yield "last";
+        })();
+        return { status: 200, stream, isRun: true };
+      },
+    };
+    const { port, close } = await served(appOf([running]));
+    const connection = raw(port);
+    connection.send(post("/run", "{}"));
+    await until(() => go.length === 1);
+    const closing = close();
+    go[0]?.();
+    await until(() => go.length === 2);
+    go[1]?.();
+    await closing;
+    await until(() => connection.closed);
+    expect(connection.text).toMatch(/first[^]*last\r\n0\r\n\r\n$/);
+  });
+
   test("still delivers a reply that a slow client has not read yet", async () => {
     const app = appOf([echo()]);
     const { port, close } = await served(app);

@@ -226,7 +226,7 @@ describe.each(Object.entries(ways))("over %s", (_, reach) => {
     passing.open();
   });
 
-  test("close finishes requests in flight, ends streams, and refuses new requests", async () => {
+  test("close finishes requests in flight, ends streams of events, and refuses new requests", async () => {
     const passing = gate();
     const { app, agent, ask } = await reached({ agents: [slow(passing.opened)] });
     const { session } = await agent.open();
@@ -245,6 +245,30 @@ describe.each(Object.entries(ways))("over %s", (_, reach) => {
     expect((await ask("/readyz")).status).toBe(503);
     expect((await ask("/healthz")).status).toBe(200);
     expect((await ask("/v1/sessions")).status).toBe(503);
+  });
+
+  const streamed = async ({ agent, ask }: Awaited<ReturnType<typeof reached>>): Promise<Response> => {
+    const { session } = await agent.open();
+    const headers = { ...json, accept: "text/event-stream" };
+    return ask(`/greeter/v1/sessions/${session}/run`, { method: "POST", headers, body: '{"message":"Hi."}' });
+  };
+
+  test("close lets a streamed run finish", async () => {
+    const passing = gate();
+    const server = await reached({ agents: [slow(passing.opened)] });
+    const reply = await streamed(server);
+    const closing = server.app.close();
+    passing.open();
+    expect(await reply.text()).toContain("event: agent.ended");
+    await closing;
+  });
+
+  test("a second close cuts a streamed run, so that no client takes a part for the whole", async () => {
+    const server = await reached({ agents: [slow(gate().opened)] });
+    const reply = await streamed(server);
+    void server.app.close();
+    void server.app.close();
+    await expect(reply.text()).rejects.toThrow();
   });
 
   test("too many requests at once are refused", async () => {
