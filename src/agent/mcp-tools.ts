@@ -92,21 +92,31 @@ export function mcpTools(options: McpToolsOptions): McpTools {
    */
   async function ask(place: string, stored: Greeting | undefined, call: RpcCall & { signal: AbortSignal }) {
     let greeting = stored ?? (await greet(place, call.signal));
-    let reply = await server.request(greeting, call);
-    if (!reply) {
+    let result = await request(greeting, call);
+    if (!result) {
       // Another call may already have initialized a new session.
       const known = await greetings.get(place)?.catch(() => undefined);
       const isStale = known === greeting || (known?.session !== undefined && known.session === greeting.session);
       if (isStale) greetings.delete(place);
       greeting = await greet(place, call.signal);
-      reply = await server.request(greeting, call);
+      result = await request(greeting, call);
     }
-    if (!reply)
+    if (!result)
       throw new HoldfastError(
         "server_failed",
         `the MCP server ${server.name} does not recognise a session that it has just opened`,
       );
-    return { result: resultOf(server.name, reply, call.method), greeting };
+    return { result, greeting };
+  }
+
+  /** Sends a request in a session. Returns undefined if the server has lost the session. */
+  async function request(greeting: Greeting, call: RpcCall) {
+    try {
+      const reply = await server.request(greeting, call);
+      return reply && resultOf(server.name, reply, call.method);
+    } catch (thrown) {
+      throw call.isRepeatable ? thrown : orUnknown(thrown);
+    }
   }
 
   async function list(signal: AbortSignal): Promise<ToolSchema[]> {
@@ -134,8 +144,7 @@ export function mcpTools(options: McpToolsOptions): McpTools {
       const params = { name: tool, arguments: input, _meta: { "dev.holdfast/call": `${context.session}.${once}` } };
       const { signal } = context;
       const call = { method: "tools/call", params, timeout, signal, isRepeatable: effects === "once" };
-      const asked = ask(place, stored, call);
-      const { result, greeting } = await (effects === "external" ? asked.catch(orUnknown) : asked);
+      const { result, greeting } = await ask(place, stored, call);
       if (isHttp) remember(context, greeting);
       return toOutput(result);
     },
@@ -155,10 +164,10 @@ export function mcpTools(options: McpToolsOptions): McpTools {
 }
 
 /** Adds to the error that the call may have taken effect, if its answer was lost. */
-function orUnknown(thrown: unknown): never {
-  if (!isHoldfastError(thrown) || thrown.detail["isSent"] !== true) throw thrown;
+function orUnknown(thrown: unknown): unknown {
+  if (!isHoldfastError(thrown) || thrown.detail["isSent"] !== true) return thrown;
   const message = `${thrown.message}; the call may or may not have taken effect`;
-  throw new HoldfastError("outcome_unknown", message, { cause: thrown });
+  return new HoldfastError("outcome_unknown", message, { cause: thrown });
 }
 
 function toSchema(tool: { name: string; description?: unknown; inputSchema?: unknown }): ToolSchema {

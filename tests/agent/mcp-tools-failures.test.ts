@@ -133,3 +133,12 @@ test("a child process's reply without an id is not given to a call", async () =>
   );
   expect(await Promise.all([call("a"), call("b")])).toEqual(["a", "b"]);
 });
+
+test("a call fails as server_failed if the server fails before it gets the call", async () => {
+  const url = await startServer(({ method }, response) => {
+    if (method === "initialize") response.writeHead(502).end();
+    return method === "initialize";
+  });
+  const message = expect.stringMatching(/without a JSON-RPC message$/);
+  await expect(use({ url }).call()).rejects.toMatchObject({ code: "server_failed", message });
+});
