@@ -2,7 +2,7 @@
 import type { RunEvent } from "../agent/invocation.ts";
 import { checkedRequest } from "../agent/run.ts";
 import { HoldfastError, invalidOption, isHoldfastError } from "../core/errors.ts";
-import type { Labels } from "../core/event.ts";
+import type { Labels, NumberedEvent } from "../core/event.ts";
 import { isObject } from "../core/json.ts";
 import { toText, isFunctionCall, isMessage, type Item, type ToolSchema } from "../core/model.ts";
 import { notAllowed, type DecoratingProtocol, type Reply, type Request } from "../core/protocol.ts";
@@ -11,7 +11,6 @@ import { chat } from "./http/dialects/chat.ts";
 import { openaiError, type Answer, type Fields } from "./http/dialects/dialect.ts";
 import { responses } from "./http/dialects/responses.ts";
 import { followEvents, streamReply } from "./http/events-reply.ts";
-import { findBegan } from "./http/find-began.ts";
 import { collectRun, runAgent, streamRun, type Ended, type Running, type ServedAgent } from "./http/running.ts";
 import { inputItems, wholeNumber } from "./openai/input-items.ts";
 import { notOpen, readTools, splitHistory, splitInput, type Asked } from "./openai/client-calls.ts";
@@ -30,6 +29,7 @@ import {
   type Summary,
   type Turn,
 } from "./openai/turn.ts";
+import { wholePart } from "./openai/whole-part.ts";
 
 const pathPattern =
   /^\/v1\/(?:(models|responses|chat\/completions)|(models|responses)\/([^/]+)(?:\/(cancel|input_items))?)$/;
@@ -113,21 +113,13 @@ export function openaiProtocol(served: ServedAgent): DecoratingProtocol {
       sender.begin(found);
       const running = runAgent(served, { ...options, sessions, ...found });
       try {
-        const first = await running.next();
-        const began = await beganOf(session, first.done ? undefined : first.value, first.value.invocation);
-        return { session, began, running: startingWith(first, running) };
+        return { session, ...(await wholePart(sessions, session, running)) };
       } catch (thrown) {
         await running.return(undefined as never);
         // If another request continued the response in the meantime, this one begins a branch.
         if (!isHoldfastError(thrown) || thrown.detail["seen"] === undefined) throw thrown;
       }
     }
-  }
-
-  /** Returns the version at which an event's part of a turn began. */
-  async function beganOf(session: string, event: RunEvent | undefined, invocation: string): Promise<number> {
-    if (event && isBegan(event)) return event.version;
-    return (await findBegan(sessions, session, invocation))?.part.version ?? 0;
   }
 
   const answerOf = (body: Fields, id: string, created: number, { response }: Summary): Answer => ({
@@ -212,7 +204,9 @@ export function openaiProtocol(served: ServedAgent): DecoratingProtocol {
     const about = { session };
     const id = responseId(session, began);
     const created = Date.now();
-    const whole = (ended: Ended, summary: Summary): Fields => {
+    const whole = async (ended: Ended, events: NumberedEvent[]): Promise<Fields> => {
+      // Reads the log, because only the log says how a turn with several agents or attempts ended.
+      const summary = summarize(id, (await readTurn(sessions, session, began)) ?? { events });
       if (summary.error) throw new HoldfastError("model_failed", summary.error.message);
       const { output: made } = summary.response;
       const said = made.flatMap((item) => (isMessage(item) ? toText(item.content) : [])).join("\n\n");
@@ -222,11 +216,11 @@ export function openaiProtocol(served: ServedAgent): DecoratingProtocol {
     };
     if (!isStream) {
       const ran = await collectRun(running);
-      return { status: 200, body: whole(ran, summarize(id, ran)), about };
+      return { status: 200, body: await whole(ran, ran.events), about };
     }
     const { include_usage: isCounted } = Object(body["stream_options"]) as Fields;
     let stream: ReturnType<typeof createChatStream> | undefined;
-    const events: Turn["events"] = [];
+    const events: NumberedEvent[] = [];
     const reply = await streamRun(running, request.signal, {
       event(event) {
         if (event.type !== "partial") events.push(event);
@@ -238,8 +232,8 @@ export function openaiProtocol(served: ServedAgent): DecoratingProtocol {
         const begun = stream ? "" : (stream = createChatStream(id, head, isCounted === true)).begin();
         return begun + (stream as NonNullable<typeof stream>).add(event);
       },
-      done(ended) {
-        const { choices, usage } = whole(ended, summarize(id, { events }));
+      async done(ended) {
+        const { choices, usage } = await whole(ended, events);
         return stream?.end((choices as { finish_reason: string }[])[0]?.finish_reason ?? "stop", usage) ?? "";
       },
       error: ({ status, code, message }) => chat.errorFrame(openaiError(status, code, message)),
@@ -272,12 +266,15 @@ export function openaiProtocol(served: ServedAgent): DecoratingProtocol {
     async function* frames(): AsyncGenerator<string, void, undefined> {
       const read: Turn = { ...turn, events: [] };
       delete read.next;
+      // The turn may have failed or stopped at an earlier event, and then continued.
+      const known = turn.events.at(-1)?.version ?? 0;
       yield stream.begin();
       // Follows the log, because any server may run the turn.
       for await (const event of followEvents(sessions, session, { after: began.version, signal })) {
         addToTurn(read, event);
         if (read.events.at(-1) === event) yield stream.add(event as RunEvent);
-        if (read.next || (isEnding(event) && render(read).status !== "in_progress")) break;
+        const isOver = isEnding(event) && event.version >= known && render(read).status !== "in_progress";
+        if (read.next || isOver) break;
       }
       if (!signal.aborted) yield stream.end(render(read));
     }
@@ -314,17 +311,6 @@ export function openaiProtocol(served: ServedAgent): DecoratingProtocol {
       return { ...reply, body, ...(headers && { headers }) };
     },
   };
-}
-
-/** Returns a run whose first event was read already. */
-async function* startingWith(first: Awaited<ReturnType<Running["next"]>>, rest: Running): Running {
-  try {
-    if (first.done) return first.value;
-    yield first.value;
-    return yield* rest;
-  } finally {
-    await rest.return(undefined as never);
-  }
 }
 
 function readBody({ body }: Request): Fields {

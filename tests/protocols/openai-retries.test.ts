@@ -106,6 +106,53 @@ test("ONCE: the client's own retry waits for a turn that still runs", async () =
   expect([next.output_text, paid.length]).toEqual(["Paid 2 times.", 2]);
 });
 
+/** Says something and pays. Each turn fails once after that. */
+function failingOnce(): OpenAI {
+  const failed = new Set<string>();
+  const agent = defineAgent({
+    name: "payer",
+    model: scriptedModel(({ input }) => {
+      const asked = String(input[0]?.["content"]);
+      if (input.at(-1)?.type === "message") return { text: "Let me look.", calls: [{ name: "pay" }] };
+      if (failed.has(asked)) return "Found it.";
+      failed.add(asked);
+      throw new Error("the model's server is gone");
+    }),
+    tools: { pay: tool({ description: "Pays.", run: () => "ok" }) },
+  });
+  const sessions = createSessions({ app: "payer", store: memoryStore() });
+  onTestFinished(() => sessions.stop());
+  return openaiClient(agent, sessions).client;
+}
+
+test("a repeat that continues an interrupted turn gets the whole answer, also streamed", async () => {
+  const client = failingOnce();
+  const keyed = (key: string) => ({ headers: { "idempotency-key": `of the test of repeats, ${key}` } });
+  const chatBody = (content: string) => ({ model, messages: [{ role: "user" as const, content }] });
+  const chat = () => client.chat.completions.create(chatBody("1"), keyed("1"));
+  await expect(chat()).rejects.toMatchObject({ status: 502 });
+  expect((await chat()).choices[0]?.message.content).toBe("Let me look.\n\nFound it.");
+  const chatStream = () => client.chat.completions.stream(chatBody("2"), keyed("2")).finalContent();
+  await expect(chatStream()).rejects.toThrow();
+  expect(await chatStream()).toBe("Let me look.\n\nFound it.");
+
+  const told: OpenAI.Responses.ResponseStreamEvent[] = [];
+  for (const attempt of [1, 2]) {
+    const stream = await client.responses.create({ model, input: "3", stream: true }, keyed("3"));
+    for await (const event of stream) if (attempt === 2) told.push(event);
+  }
+  const { response } = told.at(-1) as OpenAI.Responses.ResponseCompletedEvent;
+  expect(response.output).toMatchObject(["Let me look.", "Found it."].map((text) => ({ content: [{ text }] })));
+  const stored: typeof told = [];
+  for await (const event of await client.responses.retrieve(response.id, { stream: true })) stored.push(event);
+  // The events have the same numbers and items, so a client can continue a cut stream.
+  const described = (events: typeof told): object[] =>
+    events
+      .filter(({ type }) => !type.endsWith(".delta"))
+      .map((event) => ({ ...event, response: "response" in event && event.response.status }));
+  expect(described(told)).toEqual(described(stored));
+});
+
 test("ISOLATION: equal requests whose answers were all lost get different turns when they are retried", async () => {
   const { client, paid, lost } = served();
   const all = await lost(

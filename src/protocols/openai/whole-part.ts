@@ -1,0 +1,38 @@
+// wholePart(): a run with all events of its part of a turn, even if the run continues an interrupted turn.
+import type { RunEvent } from "../../agent/invocation.ts";
+import type { NumberedEvent } from "../../core/event.ts";
+import type { Conversations } from "../../core/sessions.ts";
+import { findBegan } from "../http/find-began.ts";
+import type { Running } from "../http/running.ts";
+import { isBegan, readTurn } from "./turn.ts";
+
+/**
+ * Reads a run's first event. Returns the version at which the run's part of a turn began, and the run. A run that
+ * continues an interrupted turn yields only new events, so the earlier events of the part are added from the log.
+ */
+export async function wholePart(
+  sessions: Conversations,
+  session: string,
+  running: Running,
+): Promise<{ began: number; running: Running }> {
+  const first = await running.next();
+  const { done, value } = first;
+  if (!done && isBegan(value)) return { began: value.version, running: joined([], first, running) };
+  const began = (await findBegan(sessions, session, value.invocation))?.part.version ?? 0;
+  const turn = await readTurn(sessions, session, began);
+  return { began, running: joined(turn?.events ?? [], first, running) };
+}
+
+async function* joined(earlier: NumberedEvent[], first: Awaited<ReturnType<Running["next"]>>, rest: Running): Running {
+  const newest = earlier.at(-1)?.version ?? 0;
+  try {
+    yield* earlier as RunEvent[];
+    for (let next = first; ; next = await rest.next()) {
+      if (next.done) return next.value;
+      // The log may already have had the run's first events.
+      if (next.value.type === "partial" || next.value.version > newest) yield next.value;
+    }
+  } finally {
+    await rest.return(undefined as never);
+  }
+}
