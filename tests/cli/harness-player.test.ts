@@ -21,6 +21,10 @@ interface Options {
   busy?: number;
   /** How often the call is sent. */
   calls?: number;
+  /** Milliseconds that a call takes. */
+  slow?: number;
+  /** Gets the sessions that the harness reaches. */
+  serve?(sessions: Sessions, session: string): void;
   /** How often the model is asked. */
   asks?: number;
   /** The number of the model request that fails, that never ends, or that is refused at a limit. */
@@ -34,7 +38,7 @@ interface Options {
 }
 
 async function play(options: Options) {
-  const { calls = 0, asks = 1, fails, hangs, refused, store = memoryStore() } = options;
+  const { calls = 0, slow = 0, serve, asks = 1, fails, hangs, refused, store = memoryStore() } = options;
   const { harness = "sleep 0.5", maxSteps, limits = {} } = options;
   let { busy = 0 } = options;
   const scripted = scriptedModel(() => ({ calls: [{ name: "add", arguments: { by: 2 } }] }));
@@ -46,8 +50,11 @@ async function play(options: Options) {
     return number === hangs ? new Promise(() => undefined) : scripted.respond(...given);
   };
   const sessions: Sessions = createSessions({ environment: counter, store });
-  const call: Sessions["call"] = (...given) =>
-    busy-- > 0 ? Promise.reject(new HoldfastError("store_busy", "it is locked")) : sessions.call(...given);
+  const call: Sessions["call"] = async (...given) => {
+    if (busy-- > 0) throw new HoldfastError("store_busy", "it is locked");
+    await sleep(slow);
+    return sessions.call(...given);
+  };
   let sent = 0;
   const atLimit = new HoldfastError("limit_reached", "it has used up its limit", { detail: { limit: "steps" } });
   const askModel: Sessions["askModel"] = (...given) =>
@@ -61,6 +68,7 @@ async function play(options: Options) {
     modelFor: () => ({ name: scripted.name, respond }),
     server: async ({ sessions: served, modelFor }) => ({
       address(session) {
+        serve?.(served, session);
         const { model, limits } = modelFor(session)!;
         const options = { model: model.name, respond: (asked: ModelRequest) => model.respond(asked), limits };
         const ask = (number: number) => {
@@ -110,6 +118,17 @@ test("SCORED: a limit excuses the exit code only if the recorded answers reach i
     outcome: "failed",
     failure: { kind: "agent", reason: "the harness ended with exit code 3" },
   });
+});
+
+test("SCORED: the verdict includes calls that run when the harness ends, and all later calls are refused", async () => {
+  let late: () => Promise<unknown> = () => Promise.resolve();
+  const serve = (sessions: Sessions, session: string): void => {
+    late = () => sessions.call(session, "add", { by: 1 });
+    // A process that left the harness's group calls a tool between the end of the harness and the verdict.
+    setTimeout(() => void late().catch(() => undefined), 900);
+  };
+  expect(await play({ calls: 1, slow: 1_000, serve })).toMatchObject({ outcome: "scored", fields: { reward: 1 } });
+  await expect(late()).rejects.toMatchObject({ code: "episode_over" });
 });
 
 test("RESUME: an episode that was played has the limit that stopped it", async () => {

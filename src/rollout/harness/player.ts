@@ -14,6 +14,7 @@ import { inputItems } from "../../core/rollout.ts";
 import type { Play, Played, Rollout, RolloutFailure, TaskRow } from "../../core/rollout.ts";
 import type { Sessions } from "../../core/sessions.ts";
 import type { Store } from "../../core/store.ts";
+import { unlessAborted } from "../../io/abort.ts";
 import { orCancelled } from "../../models/local-response.ts";
 import { limitReached } from "../../session/ask-model.ts";
 import { createDeadline } from "../play/deadline.ts";
@@ -47,6 +48,12 @@ export interface HarnessPlayerOptions {
 /** A rollout that is being played. */
 type Playing = HarnessModel & Watched;
 
+/** A harness that has ended. */
+interface Run {
+  ended: HarnessEnd;
+  watched: Watched;
+}
+
 /** Model answers in an episode, if no limit is given. Agents without a harness have the same limit. */
 const defaultSteps = 100;
 
@@ -71,7 +78,7 @@ export function createHarnessPlayer(options: HarnessPlayerOptions) {
     try {
       const opening = await opened(given, deadline.signal);
       ({ rollout, session } = opening);
-      const ended = opening.isPlayed ? undefined : await run(rollout, session, deadline.signal);
+      const run = opening.isPlayed ? undefined : await runIn(rollout, session, deadline.signal);
       if (signal.aborted) throw new HoldfastError("run_cancelled", "the episode was cancelled");
       const events = await readEvents(session);
       const lines = modelLines(events, [...environment.definitions.keys()]);
@@ -79,13 +86,12 @@ export function createHarnessPlayer(options: HarnessPlayerOptions) {
       errors = errorsInCalls(events);
       const exchanges = exchangesIn(events);
       const answers = exchanges.length;
-      const watched = playing.get(session);
-      const stopped = watched?.isRefused || isCutShort(lines) ? limitIn(exchanges, limits) : undefined;
-      const [lostCall] = watched?.calls.values() ?? [];
+      const stopped = run?.watched.isRefused || isCutShort(lines) ? limitIn(exchanges, limits) : undefined;
+      const [lostCall] = run?.watched.calls.values() ?? [];
       const failure =
         deadline.failure() ??
         (lostCall === undefined ? undefined : failureFromError(lostCall)) ??
-        (ended && watched && failureOf(ended, watched, lines, answers, stopped));
+        (run && failureOf(run, lines, answers, stopped));
       if (failure) return { outcome: "failed", fields, session, failure, ...errors };
       const response = bareNames(fields["response"], environment) as Json;
       const state = (): Promise<never> => Promise.reject(new TypeError("a harness has no conversation"));
@@ -100,7 +106,6 @@ export function createHarnessPlayer(options: HarnessPlayerOptions) {
     } catch (thrown) {
       return { outcome: "failed", fields, session, failure: deadline.failure() ?? failureFromError(thrown), ...errors };
     } finally {
-      playing.delete(session);
       deadline.end();
     }
   };
@@ -124,32 +129,37 @@ export function createHarnessPlayer(options: HarnessPlayerOptions) {
     }
   }
 
-  /** Starts the harness, and resolves when it has ended. */
-  async function run(rollout: Rollout, session: string, signal: AbortSignal): Promise<HarnessEnd> {
+  /** Starts the harness, and resolves when it has ended and no call of its tools is running. */
+  async function runIn(rollout: Rollout, session: string, signal: AbortSignal): Promise<Run> {
     const { row } = rollout;
     const { prompt, instructions } = promptIn(row);
     const named = new Set(toolNamesIn(row));
     const tools = [...environment.definitions.keys()].filter((name) => named.size === 0 || named.has(name));
     const ending = new AbortController();
-    playing.set(session, {
+    const watched: Playing = {
       model: untilEnded(modelFor(rollout), ending.signal),
       settings: readSettings(row),
       limits,
       requests: new Map(),
       calls: new Map(),
-    });
+      running: new Set(),
+    };
     const isNarrow = tools.length < environment.definitions.size;
-    const address = (await serving()).address(session, isNarrow ? tools : undefined);
     const folder = await mkdtemp(join(tmpdir(), "holdfast-harness-"));
+    playing.set(session, watched);
     try {
+      const address = (await serving()).address(session, isNarrow ? tools : undefined);
       const { name } = environment;
       const task: HarnessTask = { environment: name, address, prompt, instructions, tools, folder, maxSteps, timeout };
       const launch = await prepareHarness(harness, task);
       const env = { ...launch.env, ...(await describeTask(task)) };
-      return await runHarness({ ...launch, env, passed, home: folder, signal });
+      const ended = await runHarness({ ...launch, env, passed, home: folder, signal });
+      return { ended, watched };
     } finally {
-      // The harness has ended, so a request to its model that is still running is cancelled.
+      // A process that left the harness's group may still send calls. They are refused, so that the state stays as it is.
+      playing.delete(session);
       ending.abort();
+      await unlessAborted(signal, Promise.allSettled(watched.running), () => undefined).catch(() => undefined);
       await rm(folder, { recursive: true, force: true, maxRetries: 3 });
     }
   }
@@ -191,8 +201,7 @@ function limitIn(exchanges: readonly Exchange[], limits: ModelLimits): string | 
 
 /** Returns why a harness failed. Then the episode gets no reward, because the failure says nothing about the model. */
 function failureOf(
-  { code, output, failure }: HarnessEnd,
-  { requests }: Watched,
+  { ended: { code, output, failure }, watched: { requests } }: Run,
   { main }: ModelLines,
   answers: number,
   stopped: string | undefined,

@@ -5,7 +5,7 @@ import { watchedSessions, type Watched } from "../../../src/rollout/harness/watc
 
 function watching() {
   let isFailing = true;
-  const watched: Watched = { requests: new Map(), calls: new Map() };
+  const watched: Watched = { requests: new Map(), calls: new Map(), running: new Set() };
   const act = async () => {
     if (isFailing) throw new HoldfastError("store_busy", "it is locked");
     return { ok: true, output: 1 };
