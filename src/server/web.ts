@@ -9,7 +9,7 @@ import { HostRequest } from "./request.ts";
 import { unreadable } from "./uploads.ts";
 
 interface OpenStream {
-  isRun: boolean;
+  isRun: true | undefined;
   /** Ends the stream. With an error, its reader gets the error. */
   end(error?: Error): void;
 }
@@ -138,7 +138,7 @@ export function serveFetch(app: App, limits: Limits) {
   function streamBody(
     given: Request,
     request: HostRequest,
-    { stream, quiet, isRun = false }: Reply & { stream: AsyncIterable<string> },
+    { stream, quiet, isRun }: Reply & { stream: AsyncIterable<string> },
   ): ReadableStream<Uint8Array> {
     const iterator = stream[Symbol.asyncIterator]();
     const encoder = new TextEncoder();
