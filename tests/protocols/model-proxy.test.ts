@@ -586,7 +586,8 @@ describe("what a harness sees", () => {
     const replica = proxyReplica({ model, pace: { after: 10, every: 20 } });
     const { session, token } = await replica.seeded();
     const errors = {
-      responses: /event: error\ndata: {"type":"error","sequence_number":0,"code":"model_failed","message":"the model's/,
+      responses:
+        /event: error\ndata: {"type":"error","sequence_number":0,"code":"model_failed","message":"the model's.*\n\nevent: response\.failed\ndata: .*"response":{.*"status":"failed","error":{"code":"model_failed","message":"the model's/,
       chat: /data: {"error":{"message":"the model's/,
       messages: /event: ping[\s\S]*event: error\ndata: {"type":"error","error":{"type":"api_error"/,
     };
@@ -596,7 +597,10 @@ describe("what a harness sees", () => {
       expect(await reply.text()).toMatch(errors[name as keyof typeof errors]);
     }
     expect(await exchanges(replica, session)).toHaveLength(0);
-    await expect(openai(replica, token).responses.create({ model: "x", input: "Hi" })).rejects.toMatchObject({
+    const client = openai(replica, token).responses;
+    const thrown = { code: "model_failed", message: expect.stringContaining("a broken stream") };
+    await expect(client.stream({ model: "x", input: "Hi" }).finalResponse()).rejects.toMatchObject(thrown);
+    await expect(client.create({ model: "x", input: "Hi" })).rejects.toMatchObject({
       status: 502,
     });
   });

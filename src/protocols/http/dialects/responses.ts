@@ -62,8 +62,23 @@ export const responses: Dialect = {
   },
   error: openaiError,
   errorFrame(body) {
-    const { code, message, param } = (body as { error: Fields }).error;
-    return frame("error", { type: "error", sequence_number: 0, code, message, param });
+    const { error } = body as { error: Fields };
+    const { code, message, param } = error;
+    const response = {
+      id: "resp_failed",
+      object: "response",
+      created_at: Math.floor(Date.now() / 1000),
+      status: "failed",
+      error: { code, message },
+      incomplete_details: null,
+      output: [],
+      usage: null,
+    };
+    // The official clients throw at the first event. Codex reads only the second.
+    return (
+      frame("error", { type: "error", sequence_number: 0, code, message, param, error }) +
+      frame("response.failed", { type: "response.failed", sequence_number: 1, response })
+    );
   },
   keepAlive: ": the model is answering\n\n",
 };
