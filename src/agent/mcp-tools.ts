@@ -81,9 +81,14 @@ export function mcpTools(options: McpToolsOptions): McpTools {
       greetings.set(place, greeting);
       const [oldest] = greetings.keys();
       if (greetings.size > mostGreetings && oldest !== undefined) greetings.delete(oldest);
-      greeting.catch(() => greetings.delete(place));
+      greeting.catch(() => forget(place, greeting));
     }
     return unlessAborted(signal, greeting, () => signal.reason);
+  }
+
+  /** Removes a session, unless another call has already replaced it. */
+  function forget(place: string, greeting: Promise<Greeting> | undefined): void {
+    if (greetings.get(place) === greeting) greetings.delete(place);
   }
 
   /**
@@ -95,9 +100,10 @@ export function mcpTools(options: McpToolsOptions): McpTools {
     let result = await request(greeting, call);
     if (!result) {
       // Another call may already have initialized a new session.
-      const known = await greetings.get(place)?.catch(() => undefined);
+      const latest = greetings.get(place);
+      const known = await latest?.catch(() => undefined);
       const isStale = known === greeting || (known?.session !== undefined && known.session === greeting.session);
-      if (isStale) greetings.delete(place);
+      if (isStale) forget(place, latest);
       greeting = await greet(place, call.signal);
       result = await request(greeting, call);
     }

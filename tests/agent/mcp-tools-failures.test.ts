@@ -42,7 +42,7 @@ async function startServer(answer: (asked: Asked, response: ServerResponse) => b
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`;
 }
 
-/** Returns the options of a child process. The code in `onCall` answers a call with `send`, and may use `id` and `name`. */
+/** Returns the options of a child process. The code in `onCall` answers a call with `send`, and may use `id`, `name` and `initialized`. */
 const child = (onCall: string): McpToolsOptions => ({
   command: process.execPath,
   args: [
@@ -50,9 +50,10 @@ const child = (onCall: string): McpToolsOptions => ({
     `const send = (message) => process.stdout.write(JSON.stringify({ jsonrpc: "2.0", ...message }) + "\\n");
     const text = (text) => ({ result: { content: [{ type: "text", text }] } });
     const calls = [];
+    let initialized = 0;
     require("node:readline").createInterface({ input: process.stdin }).on("line", (line) => {
       const { id, method, params } = JSON.parse(line);
-      if (method === "initialize") send({ id, result: { protocolVersion: "2025-11-25" } });
+      if (method === "initialize" && ++initialized) send({ id, result: { protocolVersion: "2025-11-25" } });
       if (method !== "tools/call") return;
       const { name } = params;
       calls.push({ id, name });
@@ -141,4 +142,10 @@ test("a call fails as server_failed if the server fails before it gets the call"
   });
   const message = expect.stringMatching(/without a JSON-RPC message$/);
   await expect(use({ url }).call()).rejects.toMatchObject({ code: "server_failed", message });
+});
+
+test("calls that find the child process gone initialize the next one once", async () => {
+  const { call } = use(child(`if (name === "exit") process.exit(); else send({ id, ...text(String(initialized)) });`));
+  await expect(call("exit")).rejects.toMatchObject({ code: "outcome_unknown" });
+  expect(await Promise.all([call(), call(), call()])).toEqual(["1", "1", "1"]);
 });
