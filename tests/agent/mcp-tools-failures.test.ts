@@ -42,7 +42,7 @@ async function startServer(answer: (asked: Asked, response: ServerResponse) => b
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`;
 }
 
-/** Returns the options of a child process. The code in `onCall` answers a call with `send`, and may use `id`, `name` and `initialized`. */
+/** Returns the options of a child process. The code in `onCall` runs for each call, with its `id` and its tool's `name`. */
 const child = (onCall: string): McpToolsOptions => ({
   command: process.execPath,
   args: [
@@ -148,4 +148,13 @@ test("calls that find the child process gone initialize the next one once", asyn
   const { call } = use(child(`if (name === "exit") process.exit(); else send({ id, ...text(String(initialized)) });`));
   await expect(call("exit")).rejects.toMatchObject({ code: "outcome_unknown" });
   expect(await Promise.all([call(), call(), call()])).toEqual(["1", "1", "1"]);
+});
+
+test("a child process that cannot be spawned fails at once, and leaves no timer behind", async () => {
+  const timers = (): number => process.getActiveResourcesInfo().filter((name) => name === "Timeout").length;
+  const before = timers();
+  const message = expect.stringContaining("cannot be started: spawn ENOTDIR");
+  const { list } = use({ command: process.execPath, cwd: import.meta.filename });
+  await expect(list()).rejects.toMatchObject({ code: "server_failed", message });
+  expect(timers()).toBe(before);
 });

@@ -2,6 +2,7 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import type { Socket } from "node:net";
 import { createInterface } from "node:readline";
+import { messageOf } from "../../core/errors.ts";
 import { onAbort } from "../../io/abort.ts";
 import {
   hasNoInitialize,
@@ -49,13 +50,24 @@ export function createProcessServer({ command, args = [], env, cwd }: ProcessOpt
   let lastId = 0;
   const waiting = new Map<unknown, { take(reply: RpcReply): void; fail(error: Error): void }>();
 
+  const cannotStart = (thrown: unknown): string => `cannot be started: ${messageOf(thrown)}`;
+
+  function open(): ChildProcess {
+    try {
+      return spawn(command, args, {
+        stdio: ["pipe", "pipe", "inherit"],
+        env: { ...inherited(), ...env },
+        ...(cwd !== undefined && { cwd }),
+      });
+    } catch (thrown) {
+      // Some errors are thrown, such as a working directory that is a file. The others are events.
+      throw serverFailed(`the MCP server ${command} ${cannotStart(thrown)}`, false, thrown);
+    }
+  }
+
   function start(): ChildProcess {
     if (child) return child;
-    const started = spawn(command, args, {
-      stdio: ["pipe", "pipe", "inherit"],
-      env: { ...inherited(), ...env },
-      ...(cwd !== undefined && { cwd }),
-    });
+    const started = open();
     child = started;
     // The child does not keep this process alive. A waiting request does, because it has a timer.
     started.unref();
@@ -65,7 +77,7 @@ export function createProcessServer({ command, args = [], env, cwd }: ProcessOpt
       for (const { fail } of waiting.values()) fail(serverFailed(`the MCP server ${command} ${why}`, isSent));
       waiting.clear();
     };
-    started.on("error", (error) => lost(`cannot be started: ${error.message}`, false));
+    started.on("error", (error) => lost(cannotStart(error), false));
     started.on("exit", (code, signal) => lost(`exited (${signal ?? `code ${code}`})`, true));
     started.stdin?.on("error", () => undefined);
     createInterface({ input: started.stdout as NodeJS.ReadableStream }).on("line", (line) => {
@@ -82,6 +94,7 @@ export function createProcessServer({ command, args = [], env, cwd }: ProcessOpt
 
   async function send(method: string, params: object, { timeout, signal }: RpcCall): Promise<RpcReply> {
     signal?.throwIfAborted();
+    start();
     const id = ++lastId;
     return new Promise<RpcReply>((resolve, reject) => {
       const cancel = (error: Error): void => {
