@@ -59,6 +59,9 @@ const scripted: Reply = (response, asked) => {
   json({ id: `chat-${turn}`, model: "m", choices: [choice], prompt_token_ids: prompt, usage })(response, asked);
 };
 
+/** Longer than Linux allows for one argument. */
+const longText = " Please.".repeat(17_500);
+
 interface Row {
   reward: number;
   response: { output: { type: string; name?: string; arguments?: string; token_ids?: number[] }[]; usage: object };
@@ -70,7 +73,7 @@ for (const [harness, tool] of [
   ["codex", "mcp__my_counter__increment_counter"],
 ] as const) {
   test(
-    `${harness} plays an episode; the row's calls and tokens are those of the script`,
+    `${harness} plays an episode; long texts reach the model, and the row's calls and tokens are those of the script`,
     { tags: ["full"], timeout: 120_000 },
     async ({ skip }) => {
       if (missing !== undefined) {
@@ -79,7 +82,8 @@ for (const [harness, tool] of [
       }
       const model = await play(scripted);
       const tasks = join(folder, "tasks.jsonl");
-      const task = { responses_create_params: { input: "Add 2, then 3." }, initial_count: 1, expected_count: 6 };
+      const params = { input: `Add 2, then 3.${longText}`, instructions: `Be short.${longText}` };
+      const task = { responses_create_params: params, initial_count: 1, expected_count: 6 };
       writeFileSync(tasks, `${JSON.stringify(task)}\n`);
       const out = join(folder, `${harness}.jsonl`);
       const env = {
@@ -102,6 +106,8 @@ for (const [harness, tool] of [
       expect(rows).toHaveLength(2);
       const calls = rows.reduce((sum, row) => sum + Number(row.harness["model_calls"]), 0);
       expect(model.asked).toHaveLength(calls);
+      const sent = JSON.stringify(model.asked.at(-1)?.body);
+      expect([sent.includes(params.input), sent.includes(params.instructions)]).toEqual([true, true]);
       for (const row of rows) {
         const { model_calls: all, side_calls: side } = row.harness as { model_calls: number; side_calls: number };
         expect(row).toMatchObject({

@@ -27,6 +27,8 @@ export interface Launch {
   args: string[];
   cwd: string;
   env: { [name: string]: string };
+  /** Text for the standard input. Prompts are not arguments, because Linux limits an argument to 128 KiB. */
+  input?: string;
   /** True if a shell runs the command. */
   isShell?: true;
 }
@@ -67,19 +69,17 @@ async function claudeCode({ environment, address, prompt, instructions, tools, f
   await mkdir(config);
   await writeFile(file, JSON.stringify({ mcpServers: { [environment]: { type: "http", url: address.mcp } } }));
   const args = ["-p", "--output-format", "json", "--model", modelName, "--mcp-config", file, "--strict-mcp-config"];
-  if (instructions !== undefined) args.push("--append-system-prompt", instructions);
+  if (instructions !== undefined) {
+    const system = join(folder, "instructions.txt");
+    await writeFile(system, instructions);
+    args.push("--append-system-prompt-file", system);
+  }
   // Turns off Claude Code's own tools, because they could read the answers of tasks on this machine.
-  args.push(
-    "--tools",
-    "",
-    "--allowedTools",
-    tools.map((tool) => `mcp__${environment}__${tool}`).join(","),
-    "--",
-    prompt,
-  );
+  args.push("--tools", "", "--allowedTools", tools.map((tool) => `mcp__${environment}__${tool}`).join(","));
   return {
     command: findProgram("claude") ?? "claude",
     args,
+    input: prompt,
     cwd: folder,
     env: {
       ANTHROPIC_BASE_URL: address.model.replace(/\/v1$/, ""),
@@ -131,7 +131,8 @@ async function codex({ environment, address, prompt, instructions, folder, timeo
   await writeFile(join(home, "config.toml"), `${lines.join("\n")}\n`);
   return {
     command: findProgram("codex") ?? "codex",
-    args: ["exec", "--json", "--skip-git-repo-check", "--", prompt],
+    args: ["exec", "--json", "--skip-git-repo-check", "-"],
+    input: prompt,
     cwd: folder,
     env: { CODEX_HOME: home },
   };

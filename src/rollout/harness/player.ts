@@ -213,7 +213,8 @@ function failureOf(
   const lost = [...requests.values()].find(({ at }) => at > continued);
   if (lost) return failureFromError(lost.thrown);
   if (isDone) return answers > 0 ? undefined : { kind: "agent", reason: "the harness ended without asking its model" };
-  const how = failure ?? (code === undefined ? "was ended by a signal" : `ended with exit code ${code}`);
+  const exit = code === undefined ? "was ended by a signal" : `ended with exit code ${code}`;
+  const how = failure === undefined ? exit : `could not be started: ${failure}`;
   const said = output === "" ? "" : `; its output ends with: ${output.slice(-500)}`;
   return { kind: "agent", reason: `the harness ${how}${said}` };
 }

@@ -1,6 +1,7 @@
 // runHarness(): runs a harness as a child in its own process group, and stops the whole group at the end.
-import { spawn } from "node:child_process";
+import { spawn, type ChildProcessWithoutNullStreams } from "node:child_process";
 import { setTimeout as delay } from "node:timers/promises";
+import { messageOf } from "../../core/errors.ts";
 import { onAbort } from "../../io/abort.ts";
 import type { Launch } from "./launch.ts";
 
@@ -39,6 +40,7 @@ export async function runHarness({
   args,
   cwd,
   env,
+  input,
   isShell,
   passed,
   home,
@@ -48,13 +50,21 @@ export async function runHarness({
     const value = process.env[name];
     return value === undefined ? [] : [[name, value] as const];
   });
-  const child = spawn(command, args, {
-    cwd,
-    env: { HOME: home, ...Object.fromEntries(inherited), ...env },
-    stdio: ["ignore", "pipe", "pipe"],
-    detached: true,
-    shell: isShell === true,
-  });
+  let child: ChildProcessWithoutNullStreams;
+  try {
+    child = spawn(command, args, {
+      cwd,
+      env: { HOME: home, ...Object.fromEntries(inherited), ...env },
+      stdio: "pipe",
+      detached: true,
+      shell: isShell === true,
+    });
+  } catch (thrown) {
+    // Node throws some failures, for example of an argument that is too long, and reports others as an event.
+    return { code: undefined, output: "", failure: messageOf(thrown) };
+  }
+  // A harness may end before it has read its input.
+  child.stdin.on("error", () => undefined).end(input);
   const kept = { stdout: "", stderr: "" };
   for (const name of ["stdout", "stderr"] as const) {
     child[name].setEncoding("utf8").on("data", (text: string) => (kept[name] = (kept[name] + text).slice(-keptOutput)));
@@ -72,6 +82,7 @@ export async function runHarness({
   stopListening();
   await stopGroup(pid);
   if (pid !== undefined) running.delete(pid);
+  child.stdin.destroy();
   child.stdout.destroy();
   child.stderr.destroy();
   return { ...ended, output: `${kept.stdout}\n${kept.stderr}`.trim() };
