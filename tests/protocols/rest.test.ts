@@ -388,7 +388,7 @@ describe("paths", () => {
   });
 });
 
-test("a disconnecting client cancels its call", async () => {
+test("a disconnecting client cancels its call without an id", async () => {
   let began = (): void => undefined;
   const running = new Promise<void>((resolve) => (began = resolve));
   const slow = defineEnvironment({
@@ -415,6 +415,46 @@ test("a disconnecting client cancels its call", async () => {
   gone.abort();
   expect(await call).toMatchObject({ status: 408, body: { error: { code: "call_cancelled" } } });
   expect((await client("GET", `/v1/sessions/${body.session}`)).body.version).toBe(1);
+  await sessions.stop();
+  await store.close();
+});
+
+test("a call with an id continues after its client disconnects, and a retry joins it", async () => {
+  let started = 0;
+  let began = (): void => undefined;
+  let finish = (): void => undefined;
+  const running = new Promise<void>((resolve) => (began = resolve));
+  const finished = new Promise<void>((resolve) => (finish = resolve));
+  const slow = defineEnvironment({
+    name: "slow",
+    state: z.object({}),
+    tools: {
+      wait: tool({
+        description: "Wait until the test lets the tool finish.",
+        concurrent: true,
+        run: async () => {
+          started++;
+          began();
+          await finished;
+          return { started };
+        },
+      }),
+    },
+  });
+  const store = memoryStore();
+  const sessions = createSessions({ environment: slow, store });
+  const client = clientOf(sessions);
+  const opened = await client("POST", "/v1/sessions");
+  const at = `/v1/sessions/${opened.body.session}/call`;
+  const gone = new AbortController();
+  const body = { tool: "wait", call: "c1" };
+  const first = client("POST", at, { body, signal: gone.signal });
+  await running;
+  gone.abort();
+  const retry = client("POST", at, { body });
+  finish();
+  expect((await first).status).toBe(200);
+  expect(await retry).toMatchObject({ status: 200, body: { ok: true, output: { started: 1 }, repeated: true } });
   await sessions.stop();
   await store.close();
 });

@@ -47,8 +47,10 @@ export function episodeRouter(served: Served): Protocol["handle"] {
         return opened(bindings ? { ...info, mcp: bindings.address(info.session, allowed) } : info);
       },
       callTool: async ({ id, body: { tool, input, call, episode }, request: { signal } }) => {
+        // A disconnect does not cancel a call with an id, because a retry with this id may follow and join the call.
+        const options = call === undefined ? { episode, signal } : { call, episode };
         // Clients may show the answer to a model, so it does not contain the author's error. Only the event does.
-        const { thrown: _, ...answer } = await sessions.call(id, tool, input, { call, episode, signal });
+        const { thrown: _, ...answer } = await sessions.call(id, tool, input, options);
         return ok(answer);
       },
       seedSession: async ({ id, body: { task, random: randomSeed, ...options } }) =>
