@@ -1,5 +1,5 @@
 // mcpProtocol(): serves an environment's tools as an MCP server. Older and stateless MCP clients use the same path.
-import { HoldfastError, isHoldfastError } from "../core/errors.ts";
+import { HoldfastError, isForModel, isHoldfastError } from "../core/errors.ts";
 import { isObject } from "../core/json.ts";
 import type { DecoratingProtocol, Reply, Request } from "../core/protocol.ts";
 import type { Answer, CallOptions, Sessions } from "../core/sessions.ts";
@@ -158,11 +158,13 @@ export function mcpProtocol({
       let reply: Reply;
       try {
         const answer = await applied(binding, name, input, options);
-        reply = resultReply(exchange, answer ? toResult(answer) : unknownTool(name));
-        if (answer?.repeated) reply.headers = { "holdfast-repeated": "true" };
+        if (!answer) reply = resultReply(exchange, unknownTool(name));
+        else if (answer.ok) reply = resultReply(exchange, toResult(answer.output));
+        else reply = failedReply(exchange, new HoldfastError(answer.error.code, answer.error.message));
+        if (answer?.repeated) reply.headers = { ...reply.headers, "holdfast-repeated": "true" };
       } catch (thrown) {
         if (!isHoldfastError(thrown)) throw thrown;
-        reply = failureReply(exchange, thrown);
+        reply = failedReply(exchange, thrown);
       }
       reply.about = about;
       return reply;
@@ -210,6 +212,12 @@ export function mcpProtocol({
 
   function resultReply({ message, isModern }: Exchange, result: ToolResult): Reply {
     return { status: 200, body: resultBody(message.id, isModern ? complete(result) : result) };
+  }
+
+  /** Answers a failed call with a result, if the model should read the failure, and otherwise with an error. */
+  function failedReply(exchange: Exchange, thrown: HoldfastError): Reply {
+    const { code, message } = thrown;
+    return isForModel(code) ? resultReply(exchange, failedResult(message, code)) : failureReply(exchange, thrown);
   }
 
   /** Answers a failure that the model did not cause with a JSON-RPC error, never with a tool result. */

@@ -362,6 +362,41 @@ describe("a bound client", () => {
     expect(stopped.headers.get("retry-after")).toBe("1");
   });
 
+  test("ONCE, SCORED: gets an error for a call with an unknown outcome, and a result for a call id that it used before", async () => {
+    const never = () => new Promise<never>(() => undefined);
+    const mailer = defineEnvironment({
+      name: "mailer",
+      state: z.object({}),
+      unseeded: "defaults",
+      tools: {
+        send: tool({
+          description: "Send.",
+          input: z.object({ to: z.string() }),
+          effects: "external",
+          timeout: 20,
+          run: never,
+        }),
+      },
+    });
+    const replica = replicaOf(mailer);
+    const { session } = await replica.sessions.open();
+    const { bound_url_path: path } = replica.bindings.address(session);
+    const send = (to: string) =>
+      ask(replica, {
+        method: "tools/call",
+        path,
+        params: { name: "send", arguments: { to }, _meta: { callId: "c1" } },
+      });
+    const lost = await send("ann");
+    expect(lost).toMatchObject({ status: 409, json: { error: { data: { code: "outcome_unknown" } } } });
+    const again = await send("ann");
+    expect(again.json).toEqual(lost.json);
+    expect(again.headers.get("holdfast-repeated")).toBe("true");
+    const other = await send("bob");
+    const meta = { "dev.holdfast/code": "call_conflict" };
+    expect(other).toMatchObject({ status: 200, json: { result: { isError: true, _meta: meta } } });
+  });
+
   test("must not call an episode that was never seeded", async () => {
     const replica = replicaOf(counter);
     const { session } = await replica.sessions.open();

@@ -1,6 +1,5 @@
 // Converts the answer of a call to an MCP result.
 import { isObject, type Json } from "../../core/json.ts";
-import type { Answer } from "../../core/sessions.ts";
 
 /** The result of a call. It is a type, because an interface has no implicit index signature. */
 export type ToolResult = {
@@ -16,10 +15,8 @@ export const failedResult = (text: string, code: string): ToolResult => ({
   _meta: { "dev.holdfast/code": code },
 });
 
-/** Builds the result that a model reads: the tool's output or its error. */
-export function toResult(answer: Answer): ToolResult {
-  if (!answer.ok) return failedResult(answer.error.message, answer.error.code);
-  const { output } = answer;
+/** Builds the result that a model reads from a tool's output. */
+export function toResult(output: Json): ToolResult {
   const text = typeof output === "string" ? output : JSON.stringify(output ?? null);
   const content: ToolResult["content"] = [{ type: "text", text }];
   return isObject(output) ? { content, structuredContent: output } : { content };
