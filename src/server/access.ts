@@ -13,7 +13,8 @@ function bearerCheck(token: string): (given: string) => boolean {
   return (given) => timingSafeEqual(digest(given), wanted);
 }
 
-const readBearer = (header: string | undefined): string | undefined => /^bearer +(\S+) *$/i.exec(header ?? "")?.[1];
+const readBearer = (header: string | undefined): string | undefined =>
+  header === undefined ? undefined : /^bearer +(\S+) *$/i.exec(header)?.[1];
 
 /** Matches a list of header names, which a browser sends in its preflight request. */
 const isNames = /^[\w!#$%&'*+.^`|~-]+(?: ?, ?[\w!#$%&'*+.^`|~-]+)*$/;
@@ -44,11 +45,12 @@ export function createAccess({ token, origins = [], userOf }: AccessOptions) {
       findUser(readBearer(headers["authorization"])),
     /**
      * Refuses requests from pages on other sites. `isGuarded`: the path also requires a token, or a client on this
-     * machine. Returns the user if the token is a user's.
+     * machine. Returns the user if the token is a user's, on every path. On other paths, the token may be of another
+     * protocol, so an unknown token is ignored there.
      */
     authorize({ headers }: Pick<Request, "headers">, isGuarded: boolean): string | undefined {
       const { host = "", origin, authorization } = headers;
-      const given = isGuarded ? readBearer(authorization) : undefined;
+      const given = readBearer(authorization);
       const isOwner = given !== undefined && isBearer?.(given) === true;
       const user = isOwner ? undefined : findUser(given);
       const isOurs = isOwner || user !== undefined;

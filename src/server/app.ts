@@ -54,8 +54,9 @@ export function createApp({ mounts, at = "", store, metrics, log, peers, ...acce
 
   /** Serves the server's own paths. */
   async function own(request: Request): Promise<Reply> {
-    const user = authorize(request, request.path === "/metrics");
-    if (user !== undefined) throw foreignUser(user, request.method, request.path);
+    const isMetrics = request.path === "/metrics";
+    const user = authorize(request, isMetrics);
+    if (isMetrics && user !== undefined) throw foreignUser(user, request.method, request.path);
     if (request.method !== "GET") throw notAllowed(request.path, request.method, ["GET"]);
     if (request.path === "/healthz") return { status: 200, body: { status: "ok" } };
     if (request.path === "/readyz") return ready();
@@ -142,6 +143,7 @@ export function createApp({ mounts, at = "", store, metrics, log, peers, ...acce
         if (channel) return channel;
       }
     }
+    if (request.user !== undefined) throw foreignUser(request.user, "a WebSocket at", path);
     throw new HoldfastError("not_found", `there is no WebSocket at ${ellipsis(path, 200)}`);
   }
 

@@ -122,6 +122,18 @@ describe("of a server", () => {
     expect((await call({ host: here, origin: `http://${here}` })).status).toBe(200);
   });
 
+  test("a page of a public host calls a tool with the server's token, and only from its own site", async () => {
+    const [host, token] = ["holdfast.example", "a-token-of-the-server"];
+    const app = appOf([echo()], { token });
+    const call = async (origin: string, given: string): Promise<number> => {
+      const headers = { host, origin, authorization: `Bearer ${given}` };
+      return (await app.handle(asked("/echo", { method: "POST", headers }))).status;
+    };
+    expect(await call(`https://${host}`, token)).toBe(200);
+    expect(await call(`https://${host}`, "another-token")).toBe(403);
+    expect(await call("https://evil.example", token)).toBe(403);
+  });
+
   test("the table of docs/rest.md is right", async () => {
     const page = await readFile("docs/rest.md", "utf8");
     const rows = [...page.matchAll(/^\| (no token|token) \| (.+) \| (\S+) \| (.+) \| (yes|no) \| (\d+) ?(\S*) \|$/gm)];

@@ -93,7 +93,7 @@ test("a frame that is too large or not text closes its connection and no other",
   await until(() => other.replies.length === 1);
 });
 
-test("refuses other paths, pages of other sites, too many connections, and a stopping server", async () => {
+test("refuses other paths, pages of other sites, too many connections, and users' tokens", async () => {
   const { protocol } = talking();
   const host = await served(appOf([protocol, echo()]), { sockets: 1 });
   expect((await dial(`${host.url}/none`)).status).toBe(404);
@@ -104,6 +104,8 @@ test("refuses other paths, pages of other sites, too many connections, and a sto
   await until(() => first.code !== undefined);
   await until(() => first.socket.readyState === WebSocket.CLOSED);
   expect((await dial(`${host.url}/talk`, { headers: { origin: host.url } })).status).toBeUndefined();
+  const ofUser = await served(appOf([protocol], { userOf: () => "ann" }));
+  expect((await dial(`${ofUser.url}/talk`, { headers: { authorization: "Bearer ann" } })).status).toBe(403);
   // A path of another protocol is still served over HTTP.
   expect((await fetch(`${host.url}/echo`)).status).toBe(200);
 });

@@ -182,6 +182,19 @@ describe("a user's token", () => {
     expect([status, body.error.code]).toEqual([403, "foreign_user"]);
   });
 
+  test("does not open environments outside /v1, where the server's token and unknown tokens are accepted", async () => {
+    const { app, ask } = await mounted({ root: "counter" });
+    const reset = "/counter/openenv/reset";
+    for (const path of [reset, "/seed_session", "/counter/mcp", "/ors/create_session"]) {
+      const { status, text } = await ask(path, { token: app.userToken("ann").token, body: {} });
+      expect([status, text], path).toEqual([403, expect.stringContaining("the token of user ann")]);
+    }
+    for (const token of [app.token, "a-token-of-another-protocol"]) {
+      expect((await ask(reset, { token, body: {} })).status).toBe(200);
+    }
+    expect((await ask("/healthz", { token: app.userToken("ann").token })).status).toBe(200);
+  });
+
   test("cannot write state that all users share", async () => {
     const { app, ask, client } = await mounted();
     const { token } = app.userToken("ann");
