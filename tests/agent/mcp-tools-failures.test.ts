@@ -158,3 +158,19 @@ test("a child process that cannot be spawned fails at once, and leaves no timer 
   await expect(list()).rejects.toMatchObject({ code: "server_failed", message });
   expect(timers()).toBe(before);
 });
+
+test("a call during close() gets a new child process, which the end of the old one does not disturb", async () => {
+  const { call, close } = use(child(`setTimeout(() => send({ id, ...text(String(process.pid)) }), 400);`));
+  const first = await call();
+  const closing = close();
+  const second = call();
+  await closing;
+  expect(Number(await second)).not.toBe(Number(first));
+});
+
+test("close() ends although the child process could not be started", async () => {
+  const { list, close } = use({ command: "no-such-program" });
+  const listing = list();
+  await close();
+  await expect(listing).rejects.toThrow("cannot be started");
+});

@@ -44,11 +44,16 @@ const inheritable = new RegExp(
 const inherited = (): NodeJS.ProcessEnv =>
   Object.fromEntries(Object.entries(process.env).filter(([name]) => inheritable.test(name)));
 
+interface Running {
+  child: ChildProcess;
+  /** The requests that the process has not answered, by id. */
+  waiting: Map<unknown, { take(reply: RpcReply): void; fail(error: Error): void }>;
+}
+
 /** Starts the process with the first request. If the process exits, the next request starts it again. */
 export function createProcessServer({ command, args = [], env, cwd }: ProcessOptions) {
-  let child: ChildProcess | undefined;
+  let running: Running | undefined;
   let lastId = 0;
-  const waiting = new Map<unknown, { take(reply: RpcReply): void; fail(error: Error): void }>();
 
   const cannotStart = (thrown: unknown): string => `cannot be started: ${messageOf(thrown)}`;
 
@@ -65,22 +70,24 @@ export function createProcessServer({ command, args = [], env, cwd }: ProcessOpt
     }
   }
 
-  function start(): ChildProcess {
-    if (child) return child;
-    const started = open();
-    child = started;
+  function start(): Running {
+    if (running) return running;
+    const child = open();
+    const started: Running = { child, waiting: new Map() };
+    const { waiting } = started;
+    running = started;
     // The child does not keep this process alive. A waiting request does, because it has a timer.
-    started.unref();
-    for (const stream of [started.stdin, started.stdout]) (stream as Partial<Socket> | null)?.unref?.();
+    child.unref();
+    for (const stream of [child.stdin, child.stdout]) (stream as Partial<Socket> | null)?.unref?.();
     const lost = (why: string, isSent: boolean): void => {
-      if (child === started) child = undefined;
+      if (running === started) running = undefined;
       for (const { fail } of waiting.values()) fail(serverFailed(`the MCP server ${command} ${why}`, isSent));
       waiting.clear();
     };
-    started.on("error", (error) => lost(cannotStart(error), false));
-    started.on("exit", (code, signal) => lost(`exited (${signal ?? `code ${code}`})`, true));
-    started.stdin?.on("error", () => undefined);
-    createInterface({ input: started.stdout as NodeJS.ReadableStream }).on("line", (line) => {
+    child.on("error", (error) => lost(cannotStart(error), false));
+    child.on("exit", (code, signal) => lost(`exited (${signal ?? `code ${code}`})`, true));
+    child.stdin?.on("error", () => undefined);
+    createInterface({ input: child.stdout as NodeJS.ReadableStream }).on("line", (line) => {
       // A reply without an id belongs to no call, because several calls may be waiting.
       const reply = parseReply(line);
       waiting.get(reply?.id)?.take(reply as RpcReply);
@@ -88,19 +95,20 @@ export function createProcessServer({ command, args = [], env, cwd }: ProcessOpt
     return started;
   }
 
-  function write(message: object): void {
-    start().stdin?.write(`${JSON.stringify({ jsonrpc: "2.0", ...message })}\n`);
+  function write({ child }: Running, message: object): void {
+    child.stdin?.write(`${JSON.stringify({ jsonrpc: "2.0", ...message })}\n`);
   }
 
   async function send(method: string, params: object, { timeout, signal }: RpcCall): Promise<RpcReply> {
     signal?.throwIfAborted();
-    start();
+    const started = start();
+    const { waiting } = started;
     const id = ++lastId;
     return new Promise<RpcReply>((resolve, reject) => {
       const cancel = (error: Error): void => {
         end();
         reject(error);
-        write({ method: "notifications/cancelled", params: { requestId: id, reason: error.message } });
+        write(started, { method: "notifications/cancelled", params: { requestId: id, reason: error.message } });
       };
       const late = (): void =>
         cancel(serverFailed(`the MCP server ${command} did not answer within ${timeout} ms`, true));
@@ -121,7 +129,7 @@ export function createProcessServer({ command, args = [], env, cwd }: ProcessOpt
           reject(error);
         },
       });
-      write({ id, method, params });
+      write(started, { id, method, params });
     });
   }
 
@@ -129,24 +137,27 @@ export function createProcessServer({ command, args = [], env, cwd }: ProcessOpt
     name: command,
     async greet(call: Omit<RpcCall, "method" | "params">): Promise<Greeting> {
       const method = "initialize";
+      const started = start();
       const reply = await send(method, initializeParams, { ...call, method, params: {} });
       if (hasNoInitialize(reply)) return { version: modernVersion };
       const { protocolVersion } = resultOf(command, reply, method);
-      write({ method: "notifications/initialized" });
+      write(started, { method: "notifications/initialized" });
       return { version: typeof protocolVersion === "string" ? protocolVersion : legacyVersion };
     },
     /** Sends a request. Returns undefined if the process has exited since it was initialized. */
     request(greeting: Greeting, call: RpcCall): Promise<RpcReply | undefined> {
-      if (!child) return Promise.resolve(undefined);
+      if (!running) return Promise.resolve(undefined);
       return send(call.method, isModern(greeting) ? withMeta(call.params) : call.params, call);
     },
     async close(): Promise<void> {
-      const ending = child;
+      const ending = running?.child;
       if (!ending) return;
-      const exited = new Promise<void>((resolve) => ending.once("exit", () => resolve()));
+      // A later request starts a new process.
+      running = undefined;
+      const ended = new Promise<unknown>((resolve) => ending.once("exit", resolve).once("error", resolve));
       ending.stdin?.end();
       const timer = setTimeout(() => ending.kill("SIGKILL"), grace);
-      await exited;
+      await ended;
       clearTimeout(timer);
     },
   };
