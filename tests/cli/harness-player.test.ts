@@ -1,8 +1,12 @@
 // The player of harnesses, with a server of the test: failures that are not the model's are not scored.
 import { createSessions, HoldfastError, memoryStore, scriptedModel } from "holdfast";
 import type { Model, ModelRequest, Sessions, Store } from "holdfast";
+import { execFileSync } from "node:child_process";
+import { mkdtempSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 import { toolSchema } from "../../src/agent/list-tools.ts";
 import { createHarnessPlayer } from "../../src/rollout/harness/player.ts";
 import { counter } from "../protocols/proxy-client.ts";
@@ -129,6 +133,24 @@ test("SCORED: the verdict includes calls that run when the harness ends, and all
   };
   expect(await play({ calls: 1, slow: 1_000, serve })).toMatchObject({ outcome: "scored", fields: { reward: 1 } });
   await expect(late()).rejects.toMatchObject({ code: "episode_over" });
+});
+
+test("SCORED: an episode is scored if its folder cannot be deleted, and a warning names the folder", async () => {
+  const parent = mkdtempSync(join(tmpdir(), "holdfast-player-test-"));
+  vi.stubEnv("TMPDIR", parent);
+  const warnings: string[] = [];
+  const note = ({ message }: Error): void => void warnings.push(message);
+  process.on("warning", note);
+  onTestFinished(() => {
+    process.off("warning", note);
+    vi.unstubAllEnvs();
+    execFileSync("rm", ["-rf", parent]);
+  });
+  // Node cannot delete a folder whose path is longer than 4,096 characters.
+  const nest = `const { mkdirSync: make } = require("fs"), { chdir, env } = process; chdir(env.HOLDFAST_FOLDER);
+    for (let depth = 0; depth < 30; depth++) make("x".repeat(200)), chdir("x".repeat(200));`;
+  expect(await play({ harness: `"${process.execPath}" -e '${nest}'; sleep 0.5` })).toMatchObject({ outcome: "scored" });
+  await expect.poll(() => warnings).toEqual([expect.stringContaining(`cannot delete ${parent}/holdfast-harness-`)]);
 });
 
 test("RESUME: an episode that was played has the limit that stopped it", async () => {

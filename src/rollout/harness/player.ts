@@ -160,7 +160,9 @@ export function createHarnessPlayer(options: HarnessPlayerOptions) {
       playing.delete(session);
       ending.abort();
       await unlessAborted(signal, Promise.allSettled(watched.running), () => undefined).catch(() => undefined);
-      await rm(folder, { recursive: true, force: true, maxRetries: 3 });
+      await rm(folder, { recursive: true, force: true, maxRetries: 3 }).catch(({ code }: NodeJS.ErrnoException) =>
+        process.emitWarning(`cannot delete ${folder}: ${code}; delete it yourself`),
+      );
     }
   }
 
