@@ -458,3 +458,37 @@ test("a call with an id continues after its client disconnects, and a retry join
   await sessions.stop();
   await store.close();
 });
+
+test("a verify continues after its client disconnects, and a retry gets its verdict", async () => {
+  let judged = 0;
+  let began = (): void => undefined;
+  let finish = (): void => undefined;
+  const running = new Promise<void>((resolve) => (began = resolve));
+  const finished = new Promise<void>((resolve) => (finish = resolve));
+  const slow = defineEnvironment({
+    name: "slow",
+    state: z.object({}),
+    task: z.object({}),
+    seed: () => ({}),
+    tools: {},
+    verify: async () => {
+      began();
+      await finished;
+      return ++judged;
+    },
+  });
+  const store = memoryStore();
+  const sessions = createSessions({ environment: slow, store });
+  const client = clientOf(sessions);
+  const opened = await client("POST", "/v1/sessions", { body: { task: {} } });
+  const at = `/v1/sessions/${opened.body.session}/verify`;
+  const gone = new AbortController();
+  const first = client("POST", at, { signal: gone.signal });
+  await running;
+  gone.abort();
+  finish();
+  expect(await first).toMatchObject({ status: 200, body: { reward: 1 } });
+  expect(await client("POST", at)).toMatchObject({ status: 200, body: { reward: 1 } });
+  await sessions.stop();
+  await store.close();
+});

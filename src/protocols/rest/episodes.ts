@@ -55,9 +55,10 @@ export function episodeRouter(served: Served): Protocol["handle"] {
       },
       seedSession: async ({ id, body: { task, random: randomSeed, ...options } }) =>
         ok(await sessions.seed(id, task, { ...options, randomSeed })),
-      verifySession: async ({ id, body, request: { signal } }) => {
+      // A disconnect does not cancel verify: the verdict is recorded, and a retry returns it.
+      verifySession: async ({ id, body }) => {
         const response = bareNames(body.response, environment);
-        return ok(await sessions.verify(id, { ...body, response, signal }));
+        return ok(await sessions.verify(id, { ...body, response }));
       },
       sessionRewards: async ({ id, request: { signal } }) =>
         ok({ session: id, rewards: await sessions.rewards(id, { signal }) }),
