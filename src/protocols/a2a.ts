@@ -1,5 +1,6 @@
 // a2aProtocol(): serves an agent to A2A 1.0 clients: its card, and tasks over JSON-RPC with streaming.
 import type { RunEvent } from "../agent/invocation.ts";
+import { createFamily } from "../agent/transfer.ts";
 import { type HoldfastError, invalidOption, isHoldfastError } from "../core/errors.ts";
 import { isMessage, toText } from "../core/model.ts";
 import { notAllowed, type DecoratingProtocol, type Reply, type Request } from "../core/protocol.ts";
@@ -16,7 +17,7 @@ import {
   type Rpc,
   type RpcError,
 } from "./a2a/message.ts";
-import { createTaskStream } from "./a2a/stream.ts";
+import { createTaskStream, isStreamed } from "./a2a/stream.ts";
 import { createTask, isTerminal, isWaiting, readTask, taskId, type Task, type TaskReader } from "./a2a/task.ts";
 import { followEvents, streamReply } from "./http/events-reply.ts";
 import { findBegan } from "./http/find-began.ts";
@@ -133,10 +134,12 @@ export function a2aProtocol(options: A2aProtocolOptions): DecoratingProtocol {
 
   async function streamMessage({ id, params }: Rpc, signal: AbortSignal): Promise<Reply> {
     const { session, running } = await start(params, true);
+    const family = createFamily(agent);
     let stream: ReturnType<typeof createTaskStream> | undefined;
     const frames = (sent: object[]): string => sent.map((each) => frame(id, each)).join("");
     const reply = await streamRun(running, signal, {
       async event(event) {
+        if (event.type === "partial" && !isStreamed(family, event.path)) return "";
         if (stream) return frames(stream.add(event));
         stream = createTaskStream(await turnBefore(session, event));
         return frames([stream.begin(), ...(event.type === "invocation.began" ? [] : stream.add(event))]);

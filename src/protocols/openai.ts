@@ -105,7 +105,7 @@ export function openaiProtocol(served: ServedAgent): DecoratingProtocol {
       busy: "refuse" as const,
     };
     // Checks the request before a session is opened. Otherwise, a refused request would leave a session behind.
-    checkedRequest(agent, { ...options, call: request.headers["idempotency-key"] });
+    const { family } = checkedRequest(agent, { ...options, call: request.headers["idempotency-key"] });
     const sender = readSender(request);
     for (;;) {
       const found = await findPlace(place, asked, sender);
@@ -113,7 +113,7 @@ export function openaiProtocol(served: ServedAgent): DecoratingProtocol {
       sender.begin(found);
       const running = runAgent(served, { ...options, sessions, ...found });
       try {
-        return { session, ...(await wholePart(sessions, session, running)) };
+        return { session, ...(await wholePart(sessions, session, family, running)) };
       } catch (thrown) {
         await running.return(undefined as never);
         // If another request continued the response in the meantime, this one begins a branch.

@@ -4,6 +4,7 @@ import { expect, onTestFinished, test, vi } from "vitest";
 import { a2aProtocol } from "../../src/protocols/a2a.ts";
 import { gate, onEveryStore } from "../agent/engine.ts";
 import { appOf, asked } from "../server/serving.ts";
+import { parallelAgents, parallelAnswers } from "./parallel-agents.ts";
 
 const adding = (model: Model): Agent =>
   defineAgent({
@@ -145,6 +146,23 @@ test("a reader that falls behind loses pieces, never an answer or the status", a
   const whole = updates.filter(({ lastChunk }) => lastChunk);
   expect(whole.map(({ artifact, append }) => [artifact.parts[0].text, append])).toEqual(answers.map((a) => [a, false]));
   expect(frames.at(-1).statusUpdate.status.state).toBe("TASK_STATE_COMPLETED");
+});
+
+test("the streamed artifacts of parallel agents are the artifacts of the task", async () => {
+  const { call } = served(parallelAgents());
+  const { frames } = await call("SendStreamingMessage", text("go", "1"));
+  const updates = frames.flatMap(({ artifactUpdate }) => artifactUpdate ?? []);
+  const said: { [id: string]: string[] } = {};
+  for (const { artifact, append } of updates) {
+    if (!append) said[artifact.artifactId] = [];
+    said[artifact.artifactId]?.push(artifact.parts[0].text);
+  }
+  expect(Object.values(said).map((pieces) => pieces.join(""))).toEqual(parallelAnswers);
+  expect(said["answer-3"]).toEqual(["Both ", "spoke."]);
+  // No artifact is replaced.
+  expect(updates.filter(({ append }) => !append)).toHaveLength(parallelAnswers.length);
+  const { artifacts } = (await call("GetTask", { id: frames[0].task.id })).result;
+  expect(artifacts.map(({ parts }: any) => parts[0].text)).toEqual(parallelAnswers);
 });
 
 test("a running task is cancelled, and its waiting client gets it as canceled", async () => {

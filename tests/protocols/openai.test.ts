@@ -5,6 +5,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { onEveryStore } from "../agent/engine.ts";
 import { asked } from "../server/serving.ts";
 import { openaiClient } from "./openai-client.ts";
+import { parallelAgents, parallelAnswers } from "./parallel-agents.ts";
 
 const counting = (model: Model): Agent =>
   defineAgent({
@@ -157,6 +158,26 @@ test("chat completions answer the messages, whole and streamed", async () => {
   for await (const { choices } of stream) text += choices[0]?.delta.content ?? "";
   expect(text).toBe("The count is 1.");
   expect((await stream.finalChatCompletion()).usage?.total_tokens).toBe(whole.usage?.total_tokens);
+});
+
+test("the streamed text of parallel agents is the text of the whole answer, in the same order", async () => {
+  const sessions = createSessions({ app: "team", store: memoryStore() });
+  onTestFinished(() => sessions.stop());
+  const { client } = openaiClient(parallelAgents(), sessions);
+  const messages = [{ role: "user" as const, content: "go" }];
+  const whole = await client.chat.completions.create({ model, messages });
+  expect(whole.choices[0]?.message.content).toBe(parallelAnswers.join("\n\n"));
+  expect(await client.chat.completions.stream({ model, messages }).finalContent()).toBe(parallelAnswers.join("\n\n"));
+
+  const pieces: string[][] = [];
+  let output: OpenAI.Responses.ResponseOutputItem[] = [];
+  for await (const event of await client.responses.create({ model, input: "go", stream: true })) {
+    if (event.type === "response.output_text.delta") (pieces[event.output_index] ??= []).push(event.delta);
+    if (event.type === "response.completed") ({ output } = event.response);
+  }
+  expect(pieces.map((each) => each.join(""))).toEqual(parallelAnswers);
+  expect(output).toMatchObject(parallelAnswers.map((text) => ({ content: [{ text }] })));
+  expect(pieces[2]).toEqual(["Both ", "spoke."]);
 });
 
 const [hosted, schema, taken] = [

@@ -1,5 +1,6 @@
 // Writes a task's progress as A2A stream responses: pieces of answers as they come, and changes of its status.
 import type { RunEvent } from "../../agent/invocation.ts";
+import type { Family } from "../../agent/transfer.ts";
 import type { NumberedEvent } from "../../core/event.ts";
 import type { TaskReader } from "./task.ts";
 
@@ -33,7 +34,7 @@ export function createTaskStream(turn: TaskReader) {
     /** Returns the updates for an event. */
     add(event: RunEvent | NumberedEvent): object[] {
       if (event.type === "partial") {
-        if (event.piece.type !== "text" || event.path.includes("#")) return [];
+        if (event.piece.type !== "text") return [];
         const before = held;
         held = event.piece.text;
         if (before === "") return [];
@@ -56,3 +57,11 @@ export function createTaskStream(turn: TaskReader) {
     },
   };
 }
+
+/**
+ * Returns whether an agent's answer is streamed in pieces. An agent used as a tool speaks only to its caller. Answers of
+ * parallel agents are sent whole, because artifacts have the order in which the answers end.
+ */
+export const isStreamed = (family: Family, path: string): boolean =>
+  !path.includes("#") &&
+  !path.split(/[/>]/).some((step) => family.find(step.replace(/^\d+\./, ""))?.kind === "parallel");

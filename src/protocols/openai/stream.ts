@@ -72,10 +72,7 @@ export function createResponseStream(id: string, begun: object, startingAfter = 
     begin: (): string =>
       event("response.created", { response: begun }) + event("response.in_progress", { response: begun }),
     add(given: RunEvent): string {
-      if (given.type === "partial") {
-        const { piece, path } = given;
-        return piece.type === "text" && !path.includes("#") ? open() + delta(piece.text) : "";
-      }
+      if (given.type === "partial") return given.piece.type === "text" ? open() + delta(given.piece.text) : "";
       return say(textOf(given)) + clientCalls(given).map(call).join("");
     },
     end(response: { status: string }): string {
@@ -108,10 +105,7 @@ export function createChatStream(id: string, head: object, isCounted: boolean) {
   return {
     begin: (): string => delta({ role: "assistant", content: "" }),
     add(given: RunEvent): string {
-      if (given.type === "partial") {
-        const { piece, path } = given;
-        return piece.type === "text" && !path.includes("#") ? say(piece.text) : "";
-      }
+      if (given.type === "partial") return given.piece.type === "text" ? say(given.piece.text) : "";
       const text = textOf(given);
       const sent = text === "" || isOpen ? "" : say(text);
       if (text !== "") isOpen = false;
