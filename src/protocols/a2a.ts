@@ -23,7 +23,7 @@ import { followEvents, streamReply } from "./http/events-reply.ts";
 import { findBegan } from "./http/find-began.ts";
 import { sessionForMessage } from "./http/first-message.ts";
 import { errorBody, resultBody } from "./http/json-rpc.ts";
-import { detached, runAgent, streamRun, type Running, type ServedAgent } from "./http/running.ts";
+import { detached, runAgent, streamRun, type CommittedEvent, type Running, type ServedAgent } from "./http/running.ts";
 
 export interface A2aProtocolOptions extends ServedAgent {
   /** The path under which the agent is served, such as "/concierge". */
@@ -139,7 +139,8 @@ export function a2aProtocol(options: A2aProtocolOptions): DecoratingProtocol {
     const frames = (sent: object[]): string => sent.map((each) => frame(id, each)).join("");
     const reply = await streamRun(running, signal, {
       async event(event) {
-        if (event.type === "partial" && !isStreamed(family, event.path)) return "";
+        // The pieces before the first event of a continued turn are left out: the log may already have their answer.
+        if (event.type === "partial") return stream && isStreamed(family, event.path) ? frames(stream.add(event)) : "";
         if (stream) return frames(stream.add(event));
         stream = createTaskStream(await turnBefore(session, event));
         return frames([stream.begin(), ...(event.type === "invocation.began" ? [] : stream.add(event))]);
@@ -155,10 +156,9 @@ export function a2aProtocol(options: A2aProtocolOptions): DecoratingProtocol {
   }
 
   /** Returns a task as it was before an event: a new task, or the task that a repeat or client results continue. */
-  async function turnBefore(session: string, event: RunEvent): Promise<TaskReader> {
+  async function turnBefore(session: string, event: CommittedEvent): Promise<TaskReader> {
     if (event.type === "invocation.began") return createTask(session, event);
-    const name = await nameTask(session, event);
-    return (await findTurn(name, event.type === "partial" ? undefined : event.version - 1)).turn;
+    return (await findTurn(await nameTask(session, event), event.version - 1)).turn;
   }
 
   async function findTurn(id: string, upTo?: number): Promise<NonNullable<Awaited<ReturnType<typeof readTask>>>> {

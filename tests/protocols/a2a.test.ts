@@ -165,6 +165,24 @@ test("the streamed artifacts of parallel agents are the artifacts of the task", 
   expect(artifacts.map(({ parts }: any) => parts[0].text)).toEqual(parallelAnswers);
 });
 
+test("a repeated message that continues a failed task streams the rest of its answers once", async () => {
+  let failures = 1;
+  const model = scriptedModel(({ input }) => {
+    if (input.at(-1)?.type === "message") return { text: "Let me look.", calls: [{ name: "add" }] };
+    if (failures-- > 0) throw new Error("the model's server is gone");
+    return "It is done.";
+  });
+  const { call } = served(model);
+  const first = await call("SendStreamingMessage", text("add", long("resumed")));
+  expect(first.frames.at(-1).statusUpdate.status.state).toBe("TASK_STATE_FAILED");
+  const { frames } = await call("SendStreamingMessage", text("add", long("resumed")));
+  expect(frames[0].task.artifacts).toMatchObject([{ artifactId: "answer-1" }]);
+  const updates = frames.flatMap(({ artifactUpdate }) => artifactUpdate ?? []);
+  expect(new Set(updates.map(({ artifact }) => artifact.artifactId))).toEqual(new Set(["answer-2"]));
+  expect(updates.map(({ artifact }) => artifact.parts[0].text).join("")).toBe("It is done.");
+  expect(frames.at(-1).statusUpdate.status.state).toBe("TASK_STATE_COMPLETED");
+});
+
 test("a running task is cancelled, and its waiting client gets it as canceled", async () => {
   const { model, asked: isAsked } = waiting();
   const { call, sessions } = served(model);
