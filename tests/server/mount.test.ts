@@ -3,7 +3,7 @@
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { connect, type AddressInfo } from "node:net";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import {
@@ -379,6 +379,16 @@ describe("fetch", () => {
       "",
       "application/json",
     ]);
+  });
+
+  test("the recipe for Next.js exports a handler for preflights, and for every method that they allow", async () => {
+    const origin = "https://page.example";
+    const app = await mounted({ origins: [origin] });
+    const preflight = await app.fetch(told({ method: "OPTIONS", headers: { origin } }));
+    const allowed = preflight.headers.get("access-control-allow-methods")?.split(", ") ?? [];
+    const recipe = /^\| Next.js \| (.*)$/m.exec(await readFile("docs/mount.md", "utf8"))?.[1] ?? "";
+    expect(allowed).toContain("PUT");
+    for (const method of ["OPTIONS", ...allowed]) expect(recipe).toMatch(new RegExp(`\\b${method}\\b`));
   });
 
   test("a body that does not arrive is refused in time", async () => {
