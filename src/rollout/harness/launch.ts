@@ -101,10 +101,14 @@ async function claudeCode({ environment, address, prompt, instructions, tools, f
 /** The name under which harnesses ask for their model. The server ignores it. */
 const modelName = "holdfast";
 
+/** Time limit of Codex for an answer or a tool in milliseconds. Holdfast's own limits are usually shorter. */
+const aDay = 86_400_000;
+
 async function codex({ environment, address, prompt, instructions, folder, timeout }: HarnessTask): Promise<Launch> {
   const home = join(folder, ".codex");
   await mkdir(home);
   const text = (value: string): string => JSON.stringify(value);
+  const seconds = Math.ceil((timeout ?? aDay) / 1000);
   const lines = [
     `model = ${text(modelName)}`,
     'model_provider = "holdfast"',
@@ -117,6 +121,10 @@ async function codex({ environment, address, prompt, instructions, folder, timeo
     `base_url = ${text(address.model)}`,
     'env_key = "HOLDFAST_MODEL_KEY"',
     'wire_api = "responses"',
+    // Codex does not count the proxy's keep-alive lines, so its own limit of 5 minutes would cut a long answer.
+    `stream_idle_timeout_ms = ${seconds * 1000}`,
+    // Holdfast's model client has already sent a failed request several times.
+    "stream_max_retries = 1",
     "",
     // Turns off the shell, because it could read the answers of tasks on this machine.
     "[features]",
@@ -126,7 +134,7 @@ async function codex({ environment, address, prompt, instructions, folder, timeo
     `url = ${text(address.mcp)}`,
     "required = true",
     'default_tools_approval_mode = "approve"',
-    ...(timeout === undefined ? [] : [`tool_timeout_sec = ${Math.ceil(timeout / 1000)}`]),
+    `tool_timeout_sec = ${seconds}`,
   ];
   await writeFile(join(home, "config.toml"), `${lines.join("\n")}\n`);
   return {

@@ -33,3 +33,15 @@ test.each(["claude-code", "codex"])(
     if (name === "claude-code") expect(readFileSync(file, "utf8")).toBe(`${long} Be short.`);
   },
 );
+
+test.each([
+  ["a day without a time limit", undefined, 86_400],
+  ["the episode's time limit", 90_500, 91],
+])("codex waits for the model and the tools: %s", async (_, timeout, seconds) => {
+  const { env } = await prepare("codex", { timeout });
+  const [, provider, tools] = readFileSync(join(env["CODEX_HOME"] as string, "config.toml"), "utf8").split(
+    /^\[model_providers.holdfast\]$|^\[mcp_servers."counter"\]$/m,
+  );
+  expect(provider).toContain(`\nstream_idle_timeout_ms = ${seconds * 1000}\nstream_max_retries = 1\n`);
+  expect(tools).toContain(`\ntool_timeout_sec = ${seconds}\n`);
+});
