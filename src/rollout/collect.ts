@@ -7,7 +7,7 @@ import type { Play, Played, Rollout, RolloutFailure as Failure, TaskRow } from "
 import { onAbort } from "../io/abort.ts";
 import type { RandomSeedPolicy } from "./collection-settings.ts";
 import { overWith, type Forget, type Lasting } from "./forget.ts";
-import { rolloutKey, type CollectionOutput, type Tries } from "./output.ts";
+import { rolloutKey, type CollectionOutput, type ExistingRows, type Tries } from "./output.ts";
 import { createPlaces, type Lane } from "./places.ts";
 import { toRandomSeed, withAttempt } from "./rollout-ids.ts";
 import { hasOwnMetrics, withoutOutcome } from "./row-fields.ts";
@@ -103,8 +103,9 @@ export async function collect(options: CollectOptions): Promise<Collected> {
   const stopListening = onAbort(signal, () => stopping.abort(signal?.reason));
   try {
     const collected: Collected = { before: 0, scored: 0, failed: 0, stopped: false };
-    const { source, continued } = await planned(options, collected);
-    const settle = settling(options, collected, stopping);
+    const existing = await output.existing();
+    const { source, continued } = planned(options, collected, existing);
+    const settle = settling(options, collected, stopping, existing.scored > 0);
     const work = createWork(source);
     const thrown: unknown[] = [];
     // Ends the collection with a failure. Interrupted episodes continue when the collection is resumed.
@@ -162,9 +163,8 @@ interface Forked {
 }
 
 /** Yields the rollouts to run on demand, and returns a forked episode's continuations. */
-async function planned(options: CollectOptions, collected: Collected) {
+function planned(options: CollectOptions, collected: Collected, { done, known, tries }: ExistingRows) {
   const { output, tasks, repeats, attempts, limit = Infinity, run, seed, randomSeed, onStart, onFewer } = options;
-  const { done, known, tries } = await output.existing();
   const tree = createTree(options.branches ?? []);
   collected.before = done.size;
   onStart?.(done.size);
@@ -270,9 +270,9 @@ async function planned(options: CollectOptions, collected: Collected) {
 }
 
 /** Returns a function that runs a rollout until it is scored, is forked, or has no attempts left. */
-function settling(options: CollectOptions, collected: Collected, stopping: AbortController) {
+function settling(options: CollectOptions, collected: Collected, stopping: AbortController, hasScored: boolean) {
   const { output, play, run, onRow, onRetry, onFewer, onRunning, forget, keepGoing, pause = defaultPause } = options;
-  const giveUp = createGiveUp();
+  const giveUp = createGiveUp(hasScored);
   const stop = stopping.signal;
   let running = 0;
   const tree = createTree(options.branches ?? []);

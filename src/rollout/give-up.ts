@@ -12,10 +12,10 @@ const enough = 3;
 /**
  * Returns a function that takes the failure of each rollout, or undefined for a scored rollout, and returns a reason to
  * stop. A refused request stops only a collection without a scored rollout. Later, the reason may be a single long
- * conversation.
+ * conversation. `hasScored`: an earlier process has scored a rollout.
  */
-export function createGiveUp(): (failure: RolloutFailure | undefined) => GaveUp | undefined {
-  let [rollouts, last, hasScored] = [0, "", false];
+export function createGiveUp(hasScored: boolean): (failure: RolloutFailure | undefined) => GaveUp | undefined {
+  let [rollouts, last] = [0, ""];
   return (failure) => {
     if (!failure) [hasScored, last] = [true, ""];
     if (!failure || !isForAll(failure, hasScored)) {

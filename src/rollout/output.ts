@@ -40,6 +40,8 @@ export interface ExistingRows {
   known: Set<string>;
   /** Failed attempts by node key. */
   tries: Map<string, Tries>;
+  /** Number of scored rows. */
+  scored: number;
 }
 
 /** Opens a collection's files. Opening removes lines that were only partly written. */
@@ -47,11 +49,11 @@ export function fileOutput(out: string): CollectionOutput {
   const paths = outputPaths(out);
   const [rows, inputs, failures] = [openLines(paths.rows), openLines(paths.inputs), openLines(paths.failures)];
   return {
-    existing: async () => ({
-      done: await keysIn(paths.rows, rowNodeKey),
-      known: await keysIn(paths.inputs),
-      tries: await triesIn(paths.failures, rowNodeKey),
-    }),
+    async existing() {
+      const done = await keysIn(paths.rows, rowNodeKey);
+      const known = await keysIn(paths.inputs);
+      return { done, known, tries: await triesIn(paths.failures, rowNodeKey), scored: done.size };
+    },
     input: inputs.write,
     scored: rows.write,
     failed: failures.write,

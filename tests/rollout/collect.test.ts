@@ -405,6 +405,13 @@ describe("failures that would hit every rollout", () => {
       gaveUp: { kind: "store" },
     });
   });
+
+  test("a resumed collection with a scored row is not stopped by refused requests", async () => {
+    const out = newOut();
+    await collected(out, { lines: linesOf(9), limit: 1 });
+    const play: Play = async () => refused("status 400: too long");
+    expect(await collected(out, { lines: linesOf(9), play })).toMatchObject({ before: 1, failed: 8, stopped: false });
+  });
 });
 
 test("observers learn how many rollouts run, and the errors of the author's code", async () => {

@@ -307,6 +307,25 @@ test("a model that refuses every request ends the request early, with the reason
   expect(lines.at(-1)).toEqual({ type: "end", index: 5, done: 3, failed: 3, cancelled: false, error });
 });
 
+test("a request with a scored row is not ended by refused requests after another process continues it", async () => {
+  let kill = (): void => undefined;
+  const killed = new Promise<void>((resolve) => (kill = resolve));
+  const { url } = await chatServer(async ({ messages }) => {
+    if (JSON.stringify(messages).includes("Say hello.")) return completion("Hello.");
+    await killed;
+    return { status: 400, error: { message: "the conversation is too long" } };
+  });
+  const store = memoryStore();
+  const tasks = [{ ...taskOf(0), responses_create_params: { input: "Say hello." } }, ...tasksOf(5).slice(1)];
+  const first = requestsOn(store);
+  await first.start({ request: "r", tasks, model: { url, name: "p" } });
+  for await (const line of await first.lines("r")) if ((JSON.parse(line) as Line).type === "row") break;
+  await first.stop();
+  kill();
+  const end = (await readAll(requestsOn(store), "r")).at(-1);
+  expect(end).toEqual({ type: "end", index: 7, done: 5, failed: 4, cancelled: false });
+});
+
 test("a reader that stops reading makes nothing wait: its request is played to the end", async () => {
   const { url } = await chatServer(answer);
   const requests = requestsOn(memoryStore());

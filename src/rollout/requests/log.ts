@@ -34,7 +34,6 @@ export interface RequestState extends ExistingRows {
   opened: number;
   request: (Written & { type: "request" }) | undefined;
   rollouts: number;
-  scored: number;
   failed: number;
   claim: { owner: string; lapsesAfter: number } | undefined;
   isCancelled: boolean;

@@ -9,8 +9,10 @@ export function requestOutput(log: RequestLog, groups: boolean): CollectionOutpu
   const keep = (row: TaskRow): Promise<void> => log.write({ type: groups ? "kept" : "row", row });
   return {
     // Copies, because the log's state grows with every row.
-    existing: () =>
-      Promise.resolve({ done: new Set(log.state.done), known: new Set(), tries: new Map(log.state.tries) }),
+    existing: () => {
+      const { done, tries, scored } = log.state;
+      return Promise.resolve({ done: new Set(done), known: new Set(), tries: new Map(tries), scored });
+    },
     input: () => undefined,
     scored: keep,
     failed: (row) => (row["retried"] === true ? log.write({ type: "retried", node: rowNodeKey(row) }) : keep(row)),
