@@ -538,6 +538,21 @@ describe("what a harness sees", () => {
     expect(found[1]).toMatchObject({ after: { version: found[0]?.version, items: 4 }, input: [{ output: "no" }] });
   });
 
+  test("chat: the text parts of an assistant's message are output", async () => {
+    const asked: ModelRequest[] = [];
+    const model = scriptedModel((request) => {
+      asked.push(request);
+      return "done";
+    });
+    const replica = proxyReplica({ model });
+    const { token } = await replica.seeded();
+    const content = [{ type: "text", text: "Hi" }];
+    const messages = ["user", "assistant", "user"].map((role) => ({ role, content }));
+    await post(replica, `/m/${token}/v1/chat/completions`, { messages });
+    const types = asked[0]?.input.map((item) => (item["content"] as { type: string }[])[0]?.type);
+    expect(types).toEqual(["input_text", "output_text", "input_text"]);
+  });
+
   test("Codex: tools of a namespace and custom tools, there and back", async () => {
     const asked: ModelRequest[] = [];
     const model = scriptedModel((request, turn): ScriptedAnswer => {

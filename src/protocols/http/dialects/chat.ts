@@ -80,10 +80,10 @@ function toItems(message: Fields, at: number): Item[] {
     case "system":
     case "developer":
     case "user":
-      return [{ type: "message", role, content: content(said, `${place}.content`, toPart) }];
+      return [{ type: "message", role, content: content(said, `${place}.content`, inputPart) }];
     case "tool": {
       const id = text(message["tool_call_id"], `${place}.tool_call_id`);
-      return [{ type: "function_call_output", call_id: id, output: content(said, `${place}.content`, toPart) }];
+      return [{ type: "function_call_output", call_id: id, output: content(said, `${place}.content`, inputPart) }];
     }
     case "assistant":
       return assistantItems(message, place);
@@ -103,7 +103,7 @@ function assistantItems(message: Fields, place: string): Item[] {
         },
       ]
     : [];
-  const parts = content(message["content"], `${place}.content`, toPart);
+  const parts = content(message["content"], `${place}.content`, outputPart);
   const { refusal } = message;
   const said: Content[] = [
     ...(typeof parts === "string" ? (parts === "" ? [] : [{ type: "output_text", text: parts }]) : parts),
@@ -122,9 +122,12 @@ function assistantItems(message: Fields, place: string): Item[] {
   return [...thought, ...(said.length > 0 ? [{ type: "message", role: "assistant", content: said }] : []), ...calls];
 }
 
-function toPart(part: Fields): Content {
+const inputPart = (part: Fields): Content => toPart(part, "input_text");
+const outputPart = (part: Fields): Content => toPart(part, "output_text");
+
+function toPart(part: Fields, textType: string): Content {
   const { type, image_url: image } = part;
-  if (type === "text") return { type: "input_text", text: text(part["text"], "text of a part") };
+  if (type === "text") return { type: textType, text: text(part["text"], "text of a part") };
   if (type === "image_url" && isObject(image)) {
     const { url, detail } = image;
     return { type: "input_image", image_url: text(url, "image_url.url"), ...(detail ? { detail } : {}) };
