@@ -43,11 +43,14 @@ class Episode:
         output = answer["output"] if answer["ok"] else {"error": answer["error"]["message"]}
         return output if isinstance(output, str) else json.dumps(output, ensure_ascii=False)
 
-    def reward(self) -> float:
-        """Returns the reward. If a call failed before, raises that failure, because the episode has no valid reward."""
+    def reward(self, answer: str | None = None) -> float:
+        """Returns the reward. `answer` is the text of the model's last answer, for environments whose verify reads it.
+
+        If a call failed before, raises that failure, because the episode has no valid reward.
+        """
         if self._failure is not None:
             raise self._failure
-        return float(self.session.verify())
+        return float(self.session.verify(response=None if answer is None else _response(answer)))
 
     def close(self) -> None:
         """Ends the session. A failure is ignored: the episode is over, and the server's idle limit ends the session."""
@@ -55,6 +58,12 @@ class Episode:
             self.session.close()
         except Exception:
             pass
+
+
+def _response(answer: str) -> Json:
+    """Returns an answer as a Responses object, because verify gets this format from all other collectors."""
+    content = [{"type": "output_text", "text": answer, "annotations": []}]
+    return {"output": [{"type": "message", "role": "assistant", "content": content}]}
 
 
 def connect(url: str | None, token: str | None) -> Client:

@@ -56,7 +56,7 @@ class HoldfastEnv(BaseTextEnv):  # type: ignore[misc]
         done = not calls or self.turns >= self.max_turns
         return {
             "observations": [] if done else observations,
-            "reward": self.episode.reward() if done else 0.0,
+            "reward": self.episode.reward(action) if done else 0.0,
             "done": done,
             "metadata": {"session": self.episode.session.id},
         }

@@ -80,14 +80,25 @@ class HoldfastMixin:
         playing = PLAYING.set(episode)
         try:
             output = await super().run(sampling_params, **kwargs)  # type: ignore[misc]
-            output.reward_score = await self._wait(episode.reward)
+            output.reward_score = await self._wait(episode.reward, self._last_answer(output))
             return output
         finally:
             PLAYING.reset(playing)
             await self._wait(episode.close)
 
-    async def _wait(self, function: Any) -> Any:
-        return await asyncio.wrap_future(self.client.background(function))
+    def _last_answer(self, output: Any) -> str:
+        """Returns the text that the model sampled last. The mask is 1 for sampled tokens, and 0 for a tool's tokens."""
+        mask = list(output.response_mask)
+        while mask and not mask[-1]:
+            mask.pop()
+        end = len(mask)
+        while mask and mask[-1]:
+            mask.pop()
+        text: str = self.tokenizer.decode(output.response_ids[len(mask) : end], skip_special_tokens=True)  # type: ignore[attr-defined]
+        return text
+
+    async def _wait(self, function: Any, *args: Any) -> Any:
+        return await asyncio.wrap_future(self.client.background(function, *args))
 
 
 def tools(url: str, token: str | None = None) -> Row:

@@ -155,20 +155,37 @@ class VerlResponse:
         self.text = text
 
 
-class VerlToolLoop:
-    """Creates and releases a tool around every call, and turns a failure into text for the model."""
+class VerlTokenizer:
+    """A token is a character. The token 0 is special."""
 
-    def __init__(self, model: Callable[[Row, int], Calls], tools: list[Any], **kwargs: Any) -> None:
-        self.model, self.tools = model, {tool.name: tool for tool in tools}
+    def decode(self, ids: list[int], skip_special_tokens: bool = False) -> str:
+        return "".join(map(chr, filter(None, ids) if skip_special_tokens else ids))
+
+
+class VerlToolLoop:
+    """Creates and releases a tool around every call, and turns a failure into text for the model.
+
+    `model` gives the calls of a turn, or the text of the last answer.
+    """
+
+    def __init__(self, model: Callable[[Row, int], Calls | str], tools: list[Any], **kwargs: Any) -> None:
+        self.model, self.tools, self.tokenizer = model, {tool.name: tool for tool in tools}, VerlTokenizer()
 
     async def run(self, sampling_params: Row, **kwargs: Any) -> Any:
         texts: list[str] = []
+        ids: list[int] = []
+        mask: list[int] = []
         for turn in range(10):
-            calls = self.model(kwargs, turn)
-            if not calls:
+            said = self.model(kwargs, turn)
+            sampled = [*map(ord, said if isinstance(said, str) else json.dumps(said)), 0]
+            ids, mask = ids + sampled, mask + [1] * len(sampled)
+            if not said or isinstance(said, str):
                 break
-            texts += await asyncio.gather(*(self.call(name, json.dumps(arguments)) for name, arguments in calls))
-        return types.SimpleNamespace(texts=texts, reward_score=None)
+            answers = await asyncio.gather(*(self.call(name, json.dumps(arguments)) for name, arguments in said))
+            texts += answers
+            observed = [*map(ord, "".join(answers))]
+            ids, mask = ids + observed, mask + [0] * len(observed)
+        return types.SimpleNamespace(texts=texts, response_ids=ids, response_mask=mask, reward_score=None)
 
     async def call(self, name: str, arguments: str) -> str:
         data = types.SimpleNamespace(request_id="x", tools_kwargs={}, extra_fields={})

@@ -15,6 +15,7 @@ from holdfast.serve import Server, find_holdfast
 
 ROOT = Path(__file__).resolve().parents[2]
 COUNTER = ROOT / "examples" / "counter"
+ANSWERS = ROOT / "python" / "tests" / "answers"
 MEETING = ROOT / "python" / "tests" / "meeting"
 TASK = {"initial_count": 3, "expected_count": 5}
 

@@ -15,7 +15,7 @@ import holdfast.skyrl
 import holdfast.verl
 from holdfast import HoldfastError, trl
 from .harness import GrpoTrainer, SkyrlEnv, VerlTool, VerlToolLoop, packages, skyrl_play, verl_packages, verl_tools
-from .support import COUNTER, MEETING, TASK, ServedCase, counter_tasks, needs_server
+from .support import ANSWERS, COUNTER, MEETING, TASK, ServedCase, counter_tasks, needs_server
 
 FILE = str(COUNTER / "tasks.jsonl")
 
@@ -193,6 +193,49 @@ class Counter(ServedCase):
             holdfast.skyrl.HoldfastEnv({}, {}, self.server.url)
         with self.assertRaisesRegex(ValueError, "HOLDFAST_URL"):
             holdfast.skyrl.HoldfastEnv({}, {"task": TASK})
+
+
+@needs_server
+class Answers(ServedCase):
+    """The environment's verify reads the model's last answer."""
+
+    example = ANSWERS
+    store = "memory:"
+    note = ("note", {"note": "seen"})
+
+    def test_skyrl_passes_the_last_answer_to_verify(self) -> None:
+        name, arguments = self.note
+        model = lambda row, turn: f'<tool_call>{json.dumps({"name": name, "arguments": arguments})}</tool_call>' if turn == 0 else row["said"]
+        rows = [{"prompt": [], "task": {"answer": "blue"}, "said": said} for said in ("blue", "red")]
+        played = skyrl_play("holdfast.skyrl:HoldfastEnv", {"url": self.server.url}, rows, model)
+        self.assertEqual([one["reward"] for one in played], [1.0, 0.0])
+
+    def test_verl_passes_the_last_answer_to_verify(self) -> None:
+        class Loop(holdfast.verl.HoldfastMixin, VerlToolLoop):
+            pass
+
+        tools = verl_tools(holdfast.verl.tools(self.server.url))
+
+        def play(said: str) -> float:
+            loop = Loop(model=lambda _, turn: [self.note] if turn == 0 else said, tools=tools, url=self.server.url)
+            return asyncio.run(loop.run({}, extra_info={"task": {"answer": "blue"}})).reward_score
+
+        self.assertEqual([play("blue"), play("red"), play("")], [1.0, 0.0, 0.0])
+
+    def test_verl_finds_the_last_answer_before_the_result_of_a_call(self) -> None:
+        loop = type("Loop", (holdfast.verl.HoldfastMixin, VerlToolLoop), {})(model=None, tools=[], url=self.server.url)
+        for ids, mask, answer in (("ab", [1, 1], "ab"), ("abcd", [1, 0, 1, 0], "c"), ("ab", [0, 0], ""), ("", [], "")):
+            output = mock.Mock(response_ids=[ord(one) for one in ids], response_mask=mask)
+            self.assertEqual(loop._last_answer(output), answer)
+
+    def test_trl_raises_the_error_of_a_verify_that_needs_the_answer(self) -> None:
+        made = trl.environment(self.server.url)
+        self.addCleanup(made._client.close)
+        environment = made()
+        environment.reset(answer="blue")
+        with self.assertRaises(HoldfastError) as failed:
+            environment.get_reward()
+        self.assertEqual(failed.exception.code, "verify_failed")
 
 
 @needs_server
