@@ -174,3 +174,20 @@ test("close() ends although the child process could not be started", async () =>
   await close();
   await expect(listing).rejects.toThrow("cannot be started");
 });
+
+test("a child process's output may contain U+2028, which some Node versions read as the end of a line", async () => {
+  const { call } = use({ ...child(`send({ id, ...text("a\\u2028b") });`), timeout: 2_000 });
+  expect(await call()).toBe("a\u2028b");
+});
+
+test("a child process that sends a message larger than 64 MB is ended, and its calls fail", async () => {
+  const { call } = use(
+    child(`
+      if (name === "small") return send({ id, ...text("small") });
+      for (let part = 0; part < 65; part++) process.stdout.write("x".repeat(1024 * 1024));
+    `),
+  );
+  const message = expect.stringContaining("sent a message larger than 64 MB");
+  await expect(call("large")).rejects.toMatchObject({ code: "outcome_unknown", message });
+  expect(await call("small")).toBe("small");
+});

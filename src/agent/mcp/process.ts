@@ -1,7 +1,6 @@
 // An MCP server as a child process: one JSON-RPC message per line of its input and output.
 import { spawn, type ChildProcess } from "node:child_process";
 import type { Socket } from "node:net";
-import { createInterface } from "node:readline";
 import { messageOf } from "../../core/errors.ts";
 import { onAbort } from "../../io/abort.ts";
 import {
@@ -32,6 +31,9 @@ export interface ProcessOptions {
 
 /** Milliseconds that a server has to exit after its input is closed. */
 const grace = 2_000;
+
+/** Maximum number of characters in a message. */
+const largest = 64 * 1024 * 1024;
 
 /** The environment variables that a server gets from this process, on POSIX and on Windows. */
 const inheritable = new RegExp(
@@ -87,10 +89,22 @@ export function createProcessServer({ command, args = [], env, cwd }: ProcessOpt
     child.on("error", (error) => lost(cannotStart(error), false));
     child.on("exit", (code, signal) => lost(`exited (${signal ?? `code ${code}`})`, true));
     child.stdin?.on("error", () => undefined);
-    createInterface({ input: child.stdout as NodeJS.ReadableStream }).on("line", (line) => {
-      // A reply without an id belongs to no call, because several calls may be waiting.
-      const reply = parseReply(line);
-      waiting.get(reply?.id)?.take(reply as RpcReply);
+    let line = "";
+    // Not readline, because some Node versions also end a line at U+2028, which JSON may contain.
+    child.stdout?.setEncoding("utf8").on("data", (chunk: string) => {
+      for (const [index, part] of chunk.split("\n").entries()) {
+        if (index > 0) {
+          // A reply without an id belongs to no call, because several calls may be waiting.
+          const reply = parseReply(line);
+          waiting.get(reply?.id)?.take(reply as RpcReply);
+          line = "";
+        }
+        line += part;
+      }
+      if (line.length <= largest) return;
+      child.stdout?.destroy();
+      child.kill("SIGKILL");
+      lost("sent a message larger than 64 MB", true);
     });
     return started;
   }
