@@ -18,6 +18,7 @@ import { createSenders, type Place, type Sender } from "./openai/sender.ts";
 import { createChatStream, createResponseStream } from "./openai/stream.ts";
 import {
   addToTurn,
+  answeredBy,
   deletedLabel,
   isBegan,
   isEnding,
@@ -254,7 +255,10 @@ export function openaiProtocol(served: ServedAgent): DecoratingProtocol {
       await sessions.label(session, { [deletedLabel(began.version)]: true });
       return { status: 200, body: { id: given, object: "response", deleted: true }, about };
     }
-    if (verb === "input_items") return { status: 200, body: inputItems(id, began, query), about };
+    if (verb === "input_items") {
+      const answered = await answeredBy(sessions, session, began);
+      return { status: 200, body: inputItems(id, began, answered, query), about };
+    }
     const asked = { ...began.labels, tools: began.tools };
     const render = (read: Turn) => toResponse(asked, id, session, began.at, summarize(id, read));
     const isRunning = !next && render(turn).status === "in_progress";

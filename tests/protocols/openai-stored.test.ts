@@ -1,6 +1,7 @@
 // Stored responses behind the official OpenAI client: read, streamed again, cancelled, deleted, and their input.
 import { setTimeout as delay } from "node:timers/promises";
 import { createSessions, defineAgent, memoryStore, scriptedModel, tool } from "holdfast";
+import type OpenAI from "openai";
 import { expect, onTestFinished, test } from "vitest";
 import { gate } from "../agent/engine.ts";
 import { asked } from "../server/serving.ts";
@@ -58,6 +59,20 @@ test("the input of a response is listed, page by page, and results name the call
   const results = [{ type: "function_call_output" as const, call_id, output: "Oslo" }];
   const last = await client.responses.create({ model, tools, previous_response_id: first.id, input: results });
   expect((await client.responses.inputItems.list(last.id)).data).toMatchObject(results);
+});
+
+test("the input of a response names the calls as the client did, without `previous_response_id` too", async () => {
+  const { client } = served();
+  const asked: OpenAI.Responses.ResponseInput = [{ role: "user", content: "locate" }];
+  const first = await client.responses.create({ model, input: asked, tools });
+  const [call] = first.output as [OpenAI.Responses.ResponseFunctionToolCall];
+  const results = [{ type: "function_call_output" as const, call_id: call.call_id, output: "Oslo" }];
+  // Sent again without a key, the results begin a branch.
+  for (const isFirst of [true, false]) {
+    const last = await client.responses.create({ model, input: [...asked, call, ...results], tools });
+    expect(last.conversation?.id === first.conversation?.id).toBe(isFirst);
+    expect((await client.responses.inputItems.list(last.id)).data).toMatchObject(results);
+  }
 });
 
 test("a response is found by its id if the client chose the id of the session", async () => {

@@ -4,10 +4,17 @@ import { isMessage, type FunctionCallOutput, type Item } from "../../core/model.
 import type { PartBegan } from "../http/find-began.ts";
 import { nameCall } from "./client-calls.ts";
 
-/** Returns a page of the items with which a part of a turn began. `id` is the response's id without its prefix. */
-export function inputItems(id: string, { items, labels }: PartBegan, query: URLSearchParams): object {
-  const previous = labels?.["previous_response_id"];
-  const named = items.map((item, at) => ({ ...shown(item, previous), id: `in_${id}_${at}` }));
+/**
+ * Returns a page of the items with which a part of a turn began. `id` is the response's id without its prefix, and
+ * `answered` is the id of the response whose calls the part has results for.
+ */
+export function inputItems(
+  id: string,
+  { items }: PartBegan,
+  answered: string | undefined,
+  query: URLSearchParams,
+): object {
+  const named = items.map((item, at) => ({ ...shown(item, answered), id: `in_${id}_${at}` }));
   const all = query.get("order") === "asc" ? named : named.toReversed();
   const after = query.get("after");
   const from = after === null ? 0 : all.findIndex((item) => item.id === after) + 1;
@@ -20,7 +27,7 @@ export function inputItems(id: string, { items, labels }: PartBegan, query: URLS
 }
 
 /** Returns an item as the API shows it. A result has the call id that the client knows. */
-function shown(item: Item, previous: unknown): Item {
+function shown(item: Item, answered: string | undefined): Item {
   const status = "completed";
   if (isMessage(item)) {
     const { content } = item;
@@ -30,8 +37,8 @@ function shown(item: Item, previous: unknown): Item {
       content: typeof content === "string" ? [{ type: "input_text", text: content }] : content,
     };
   }
-  if (item.type !== "function_call_output" || typeof previous !== "string") return item;
-  return { ...item, status, call_id: nameCall(previous.replace("resp_", ""), item as FunctionCallOutput) };
+  if (item.type !== "function_call_output" || answered === undefined) return item;
+  return { ...item, status, call_id: nameCall(answered, item as FunctionCallOutput) };
 }
 
 /** Reads a whole number of a query. */

@@ -54,6 +54,30 @@ export async function readTurn(sessions: Conversations, session: string, began: 
   return turn;
 }
 
+/**
+ * Returns the id of the response whose calls a part of a turn has results for, without its prefix; undefined if the
+ * part has no results.
+ */
+export async function answeredBy(
+  sessions: Conversations,
+  session: string,
+  { type, invocation, version, labels }: PartBegan,
+): Promise<string | undefined> {
+  if (type !== "client.answered") return undefined;
+  const previous = labels?.["previous_response_id"];
+  if (typeof previous === "string") return previous.replace("resp_", "");
+  let id: string | undefined;
+  let parent = { session, version: 0 };
+  for await (const event of sessions.events(session)) {
+    if (event.version >= version) break;
+    if (event.type === "session.opened" && event.parent) ({ parent } = event);
+    if (!isBegan(event) || event.invocation !== invocation) continue;
+    // A branch repeats the events of its parent, and the client has the call ids of the parent.
+    id = responseId(event.version > parent.version ? session : parent.session, event.version);
+  }
+  return id;
+}
+
 /** Adds the next event of the log. */
 export function addToTurn(turn: Turn, event: NumberedEvent): void {
   if (isBegan(event) || event.type === "session.rewound") turn.next = event;
