@@ -305,7 +305,7 @@ test.each([
   [["--max-cost", "0"], "Use a number above 0"],
   [["--max-cost", "-1"], "Use a number above 0"],
   [["--branch", "2@1"], "--branch cannot fork a harness"],
-  [["--agent", "examples/counter"], "leave one of them out"],
+  [["--agent", "examples/counter"], "remove one of the two options"],
   [["--server", "http://127.0.0.1:1"], "remove --server"],
   [["--harness", "codex"], "needs the program `codex`"],
 ])("refuses %s", async (args, message) => {
