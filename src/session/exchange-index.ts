@@ -70,9 +70,15 @@ export class ExchangeIndex {
    * episode, and models may use the same call ids in each. A second call with the same id would count as a retry.
    */
   withNewCalls(output: Item[], version: number): Item[] {
-    const isTaken = (item: Item): boolean => isFunctionCall(item) && this.#calls.has(item.call_id);
-    if (!output.some(isTaken)) return output;
-    return output.map((item) => (isTaken(item) ? { ...item, call_id: `${String(item["call_id"])}_${version}` } : item));
+    const own = new Set<string>();
+    const isTaken = (id: string): boolean => own.has(id) || this.#calls.has(id);
+    return output.map((item) => {
+      if (!isFunctionCall(item)) return item;
+      let id = item.call_id;
+      for (let at = 1; isTaken(id); at++) id = `${item.call_id}_${version}${at > 1 ? `_${at}` : ""}`;
+      own.add(id);
+      return id === item.call_id ? item : { ...item, call_id: id };
+    });
   }
 
   #digestAt(version: number, items: number): string {

@@ -330,6 +330,17 @@ describe("repeats", () => {
     const ids = (await exchanges(replica, session)).flatMap(({ output }) => output.map(({ call_id }) => call_id));
     expect(new Set(ids.filter(Boolean)).size).toBe(2);
   });
+
+  test("gives calls new ids when a model uses one id for several calls of an answer", async () => {
+    const call = { type: "function_call" as const, call_id: "c1", name: "add", arguments: '{"by":1}' };
+    const replica = proxyReplica({ model: scriptedModel([{ output: [call, call, call] }]) });
+    const { session, token } = await replica.seeded();
+    const reply = await post(replica, `/m/${token}/v1/responses`, { input: "one" });
+    const { output } = (await reply.json()) as { output: { call_id: string }[] };
+    const [recorded] = await exchanges(replica, session);
+    expect(output.map(({ call_id: id }) => id)).toEqual(["c1", "c1_3", "c1_3_2"]);
+    expect(recorded?.output).toMatchObject(output.map(({ call_id }) => ({ call_id })));
+  });
 });
 
 describe("the end of an episode", () => {
