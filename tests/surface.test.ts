@@ -37,6 +37,8 @@ const root = exportsOf("src/index.ts");
 const below: Exported[] = [
   ...["src/rollout/index.ts", "src/testing/index.ts"].flatMap(exportsOf),
   { name: "serve", file: "src/server/serve.ts", isType: false },
+  { name: "createTokens", file: "src/server/tokens.ts", isType: false },
+  { name: "keysFromStore", file: "src/server/tokens.ts", isType: false },
   { name: "mount", file: "src/server/mount.ts", isType: false },
   { name: "createClient", file: "src/client/client.ts", isType: false },
   { name: "restProtocol", file: "src/protocols/rest.ts", isType: false },

@@ -9,7 +9,8 @@ export type { Player } from "./source.ts";
 export type { LinesOptions, RequestInfo } from "./requests/reading.ts";
 export { createPlaces, type Lane, type Places } from "./places.ts";
 export { finishedRollouts } from "./finished.ts";
-export { createMetrics, type CollectionMetrics } from "./metrics.ts";
+export { aggregate, createMetrics, type AggregateMetrics, type CollectionMetrics } from "./metrics.ts";
+export { createTaskFiles, type Split, type TaskFiles } from "./task-files.ts";
 export { openStore } from "../stores/open.ts";
 export type {
   FailedRollout,

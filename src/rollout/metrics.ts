@@ -127,6 +127,9 @@ export function createMetrics({ answerKey, seed = 0, success }: MetricsOptions =
 /**
  * Returns `mean`, `max`, `min`, `median` and `std` of every number, over all rows and per task. `std` is the sample
  * standard deviation; for a single row it is 0.
+ *
+ * @example
+ * const protocol = gymProtocol({ sessions, tokens, aggregate });
  */
 export async function aggregate(rows: unknown): Promise<AggregateMetrics> {
   if (!Array.isArray(rows)) {

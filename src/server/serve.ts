@@ -6,6 +6,8 @@ import type { UserToken } from "./user-tokens.ts";
 
 export type { Runner, ServedOptions, ServedRollouts } from "./assemble.ts";
 export type { UserToken } from "./user-tokens.ts";
+export type { Tokens } from "../core/protocol.ts";
+export { createTokens, keysFromStore } from "./tokens.ts";
 export { mount, type Mounted, type MountOptions } from "./mount.ts";
 
 export interface ServeOptions extends ServedOptions {

@@ -17,6 +17,10 @@ const signatureLength = 43;
 /**
  * Signs with the first key and accepts signatures made with any key. A token is the value and its HMAC-SHA256, both in
  * base64url. Recent tokens are cached, so a known session's request needs no HMAC.
+ *
+ * @example
+ * const tokens = createTokens(await keysFromStore(store));
+ * const protocol = gymProtocol({ sessions, tokens, aggregate });
  */
 export function createTokens(keys: string[], purpose = sessionPurpose): Tokens {
   const [first] = keys;
@@ -89,7 +93,12 @@ export function keysFromSecret(secret: string): string[] {
   return keys;
 }
 
-/** Returns the keys kept in the store. The first process creates them, so restarts and replicas agree. */
+/**
+ * Returns the keys kept in the store. The first process creates them, so restarts and replicas agree.
+ *
+ * @example
+ * const tokens = createTokens(await keysFromStore(store));
+ */
 export async function keysFromStore(store: Store): Promise<string[]> {
   const found = await storedKey(store);
   if (found !== undefined) return [found];
