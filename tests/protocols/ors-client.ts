@@ -1,6 +1,9 @@
 // A client of the Open Reward Standard, as strict as the ones that trainers import.
 import type { Loose } from "./openenv-client.ts";
 
+/** Python's str.lstrip, for JSON: it also removes U+0085, and U+001C to U+001F, for which JSON has escapes. */
+const stripStart = (text: string): string => text.replace(/^[\s\u0085]+/, "");
+
 /** Reads server-sent events as ORS's clients do: they strip blanks at the start of every line of data. */
 function readEvents(text: string): { event: string; data: string }[] {
   return text.split("\n\n").flatMap((block) => {
@@ -8,7 +11,7 @@ function readEvents(text: string): { event: string; data: string }[] {
     if (lines.length === 0) return [];
     const field = (name: string): string =>
       lines
-        .flatMap((line) => (line.startsWith(`${name}:`) ? [line.slice(name.length + 1).trimStart()] : []))
+        .flatMap((line) => (line.startsWith(`${name}:`) ? [stripStart(line.slice(name.length + 1))] : []))
         .join("\n");
     return [{ event: field("event"), data: field("data") }];
   });

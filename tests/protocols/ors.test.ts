@@ -228,6 +228,7 @@ describe("long results", () => {
   test.each([
     ["blanks", " ", 50_000],
     ["unusual blanks", "\u00a0", 50_000],
+    ["next-line characters", "\u0085", 50_000],
     ["pairs of surrogates", "🙂", 20_001],
     ["quotes", '"', 20_000],
     ["short", "x", 10],

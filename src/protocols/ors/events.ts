@@ -14,6 +14,12 @@ export function valueEvents(value: unknown): string {
 }
 
 /**
+ * Characters that Python's str.lstrip removes. `\s` lacks U+0085. Python also removes U+001C to U+001F, but JSON always
+ * has escapes for them.
+ */
+const leadingBlank = /^[\s\u0085]/;
+
+/**
  * Cuts JSON into pieces. Clients drop blanks at the start of a piece, so such blanks are written as escapes. This is
  * valid: JSON without indentation has blanks only inside strings. A piece does not begin with half a character.
  */
@@ -22,7 +28,7 @@ function cut(text: string): string[] {
   for (let from = 0; from < text.length;) {
     let to = Math.min(text.length, from + longest);
     if (/[\uDC00-\uDFFF]/.test(text[to] ?? "")) to--;
-    pieces.push(text.slice(from, to).replace(/^\s/, escaped));
+    pieces.push(text.slice(from, to).replace(leadingBlank, escaped));
     from = to;
   }
   return pieces;
