@@ -5,9 +5,10 @@ Only tokens that the model sampled are trained on, with the ids and log-probabil
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any, Callable, Iterable
+from typing import Any, Callable, Iterable, Sequence
 
 Row = dict[str, Any]
 
@@ -36,7 +37,10 @@ class Episode:
     tokens: list[int]
     log_probs: list[float]
     steps: list[Step]
+    # The place in a tree: the way taken at each fork, the number of answers before each fork, and the number of the tree.
     branch: tuple[int, ...] = ()
+    forks: tuple[int, ...] = ()
+    root: int = 0
     # The value that advantages are computed from: the reward, discounted for each answer after the first.
     value: float = 0.0
 
@@ -48,8 +52,8 @@ class Episode:
         return sum(step.end - step.start for step in self.steps if step.trained)
 
 
-def read_row(row: Row) -> Episode | str:
-    """Reads a row. If the row cannot be trained on, returns the reason in one or two words."""
+def read_row(row: Row, branch: Sequence[dict[str, int]] = ()) -> Episode | str:
+    """Reads a row. If the row cannot be trained on, returns the reason in one or two words. `branch` is the request's field."""
     if row.get("token_chain") == "broken":
         return "broken tokens"
     if row.get("mask_sample"):
@@ -71,9 +75,14 @@ def read_row(row: Row) -> Episode | str:
     if not steps:
         return "no tokens"
     _add_step_rewards(steps, row)
-    branch = tuple(int(part) for part in str(row["branch"]).split(".")) if "forked_at" in row else ()
-    place = int(row.get("_ng_task_index", 0)), int(row.get("_ng_rollout_index", 0))
-    return Episode(*place, str(row.get("session_id", "")), float(row["reward"]), tokens, log_probs, steps, branch)
+    ways = tuple(int(part) for part in str(row["branch"]).split(".")) if "forked_at" in row else ()
+    # A fork follows a tool step: an answer with calls.
+    called = [number for number, step in enumerate(steps, 1) if step.calls]
+    forks = tuple(called[step - 1] for step in sorted(one["step"] for one in branch)[: len(ways)])
+    task, repeat = int(row.get("_ng_task_index", 0)), int(row.get("_ng_rollout_index", 0))
+    # Rollouts are numbered so that each tree has a range of numbers, even if some of its episodes end before a fork.
+    root = repeat // math.prod(one["ways"] for one in branch)
+    return Episode(task, repeat, str(row.get("session_id", "")), float(row["reward"]), tokens, log_probs, steps, ways, forks, root)
 
 
 def _answers(row: Row) -> Iterable[tuple[tuple[list[int], list[int], list[float]], list[str]]]:
@@ -156,11 +165,9 @@ def tree(group: list[Episode]) -> None:
     The leaves of a tree share their tokens up to the fork. These tokens are trained on once, in the first leaf.
     """
     _, std = _moments([episode.value for episode in group])
-    trees: dict[Any, list[Episode]] = {}
+    trees: dict[int, list[Episode]] = {}
     for episode in group:
-        # Leaves of one tree share their first answer; episodes that were not forked are trees of one leaf.
-        key = (episode.steps[0].calls or [episode.session])[0] if episode.branch else episode.session
-        trees.setdefault(key, []).append(episode)
+        trees.setdefault(episode.root, []).append(episode)
     roots = [_mean([leaf.value for leaf in leaves]) for leaves in trees.values()]
     for leaves, root in zip(trees.values(), roots):
         _credit_node(leaves, 0, 0, _mean(roots), root, std)
@@ -168,8 +175,8 @@ def tree(group: list[Episode]) -> None:
 
 def _credit_node(leaves: list[Episode], depth: int, first: int, parent: float, value: float, std: float) -> None:
     """Credits the steps from number `first` to the next fork with value - parent, then the branches below the fork."""
-    open_ = [leaf for leaf in leaves if len(leaf.branch) > depth]
-    fork = _common_steps(open_) if len(open_) > 1 else None
+    open_ = [leaf for leaf in leaves if len(leaf.forks) > depth]
+    fork = open_[0].forks[depth] if len(open_) > 1 else None
     for number, leaf in enumerate(leaves):
         end = len(leaf.steps) if fork is None else fork
         for step in leaf.steps[first:end]:
@@ -182,16 +189,6 @@ def _credit_node(leaves: list[Episode], depth: int, first: int, parent: float, v
         branches.setdefault(leaf.branch[depth], []).append(leaf)
     for below in branches.values():
         _credit_node(below, depth + 1, fork, value, _mean([leaf.value for leaf in below]), std)
-
-
-def _common_steps(leaves: list[Episode]) -> int:
-    """Returns the number of answers that all leaves share: forked conversations keep the ids of their common calls."""
-    shared = 0
-    for steps in zip(*(leaf.steps for leaf in leaves)):
-        if not steps[0].calls or any(step.calls != steps[0].calls for step in steps):
-            break
-        shared += 1
-    return shared
 
 
 def _mean(values: list[float]) -> float:
@@ -210,14 +207,18 @@ CREDITS: dict[str, Credit] = {"outcome": grpo, "grpo": grpo, "rloo": rloo, "step
 
 @dataclass
 class Collected:
-    """The episodes of one iteration, and the number of rows that cannot be trained on, by reason."""
+    """The episodes of one iteration, and the number of rows that cannot be trained on, by reason.
+
+    `branch` is the field of the rollout request. The credit method `tree` needs it to find the forks.
+    """
 
     episodes: list[Episode] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
+    branch: Sequence[dict[str, int]] = ()
 
     def add(self, rows: Iterable[Row]) -> None:
         for row in rows:
-            read = read_row(row)
+            read = read_row(row, self.branch)
             if isinstance(read, str):
                 self.left_out[read] += 1
             else:

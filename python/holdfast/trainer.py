@@ -138,7 +138,7 @@ class Trainer:
 
     def play(self, request: Row) -> tuple[Collected, str | None]:
         """Plays a request to its end. Returns its rows. If they must not be trained on, also returns the reason."""
-        collected, failure = Collected(), None
+        collected, failure = Collected(branch=request.get("branch", [])), None
         for event in self.client.rollouts(**request):
             if event["type"] == "group":
                 collected.add(event["rows"])

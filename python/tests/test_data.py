@@ -21,8 +21,8 @@ def advantages(group):
     return [[round(step.advantage, 4) for step in episode.steps] for episode in group]
 
 
-def episodes(*rows):
-    collected = Collected()
+def episodes(*rows, branch=()):
+    collected = Collected(branch=branch)
     collected.add(rows)
     assert not collected.left_out, collected.left_out
     return collected.episodes
@@ -102,9 +102,10 @@ class Credit(unittest.TestCase):
     def test_trees_credit_each_part_with_the_means_below_it(self) -> None:
         leaf = lambda repeat, branch, last, reward: row(
             repeat=repeat, reward=reward, branch=branch, forked_at=2, parent="p",
-            answers=(("a", [1, 2], [3]), (f"b{repeat}", [1, 2, 3, 9], [last])))
-        other = row(repeat=4, reward=0, answers=(("z", [1, 2], [7]),))
-        group = episodes(leaf(0, "0", 5, 1), leaf(1, "1", 6, 0), other)
+            answers=(("call_0", [1, 2], [3]), ("call_1", [1, 2, 3, 9], [last])))
+        # This episode ended before its fork. Its call has the same id, as on servers that count the calls.
+        other = row(repeat=2, reward=0, answers=(("call_0", [1, 2], [7]),))
+        group = episodes(leaf(0, "0", 5, 1), leaf(1, "1", 6, 0), other, branch=[{"ways": 2, "step": 1}])
         tree(group)
         # The roots are worth 0.5 and 0, so 0.25 on average; the deviation of the rewards is 0.5774.
         self.assertEqual(advantages(group), [[0.433, 0.866], [0.433, -0.866], [-0.433]])
