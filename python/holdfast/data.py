@@ -164,7 +164,8 @@ def tree(group: list[Episode]) -> None:
 
     The leaves of a tree share their tokens up to the fork. These tokens are trained on once, in the first leaf.
     """
-    _, std = _moments([episode.value for episode in group])
+    # Like `grpo`: a smaller std comes only from the lengths of the episodes.
+    std = max(_moments([episode.value for episode in group])[1], 0.1)
     trees: dict[int, list[Episode]] = {}
     for episode in group:
         trees.setdefault(episode.root, []).append(episode)
@@ -215,6 +216,11 @@ class Collected:
     episodes: list[Episode] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
     branch: Sequence[dict[str, int]] = ()
+
+    def reward(self) -> float:
+        """Returns the mean reward. The leaves of a tree share the weight of one episode."""
+        leaves = Counter((one.task, one.root) for one in self.episodes)
+        return sum(one.reward / leaves[one.task, one.root] for one in self.episodes) / len(leaves)
 
     def add(self, rows: Iterable[Row]) -> None:
         for row in rows:

@@ -159,7 +159,7 @@ class Trainer:
         collected, failure = self.play(request)
         if failure is not None:
             raise RuntimeError(failure)
-        return sum(one.reward for one in collected.episodes) / len(collected.episodes)
+        return collected.reward()
 
     def attempt(self) -> int:
         """Returns how many requests of this iteration failed. Each retry needs a new id: an old id returns the old failure."""
@@ -264,7 +264,7 @@ class Trainer:
         return {
             "iteration": self.iteration,
             "request": self.request()["request"],
-            "reward": sum(one.reward for one in episodes) / len(episodes),
+            "reward": collected.reward(),
             "tasks": len({one.task for one in episodes}),
             "tasks_solved_once": len(solved),
             "rows": len(episodes),

@@ -112,6 +112,18 @@ class Credit(unittest.TestCase):
         # The shared answer is trained on once.
         self.assertEqual([[step.trained for step in one.steps] for one in group], [[True, True], [False, True], [True]])
 
+    def test_trees_that_differ_only_in_length_have_small_advantages(self) -> None:
+        group = episodes(row(reward=1), row(repeat=1, reward=1))
+        group[0].value, group[1].value = 0.9, 0.92
+        tree(group)
+        self.assertEqual(advantages(group), [[-0.1, -0.1], [0.1, 0.1]])
+
+    def test_the_mean_reward_counts_each_tree_once(self) -> None:
+        leaf = lambda repeat: row(repeat=repeat, reward=1, branch=str(repeat), forked_at=2, parent="p")
+        collected = Collected(branch=[{"ways": 3, "step": 1}])
+        collected.add([leaf(0), leaf(1), leaf(2), row(repeat=3, reward=0)])
+        self.assertEqual(collected.reward(), 0.5)
+
 
 if __name__ == "__main__":
     unittest.main()
