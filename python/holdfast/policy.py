@@ -85,6 +85,7 @@ class Policy:
         return self.format.prompt(messages, body.get("tools") or [])
 
     async def complete(self, body: dict[str, Any]) -> dict[str, Any]:
+        check_sampling(body)
         prompt = self.prompt_ids(body)
         done: asyncio.Future[Sample] = self.loop.create_future()
 
@@ -248,6 +249,20 @@ class Refusal(Exception):
 
 
 REASONS = {200: "OK", 400: "Bad Request", 403: "Forbidden", 404: "Not Found", 500: "Internal Server Error"}
+
+
+# The values with which a field changes nothing. Other values are refused, because the log-probabilities would be wrong.
+NEUTRAL: dict[str, tuple[Any, ...]] = {
+    "top_p": (None, 1), "top_k": (None, 0, -1), "min_p": (None, 0), "stop": (None, [], ""), "n": (None, 1), "logit_bias": (None, {}),
+    "presence_penalty": (None, 0), "frequency_penalty": (None, 0), "repetition_penalty": (None, 1), "tool_choice": (None, "auto", "none"),
+}
+
+
+def check_sampling(body: dict[str, Any]) -> None:
+    """Refuses settings that this server does not support."""
+    for name, neutral in NEUTRAL.items():
+        if body.get(name) not in neutral:
+            raise Refusal(400, f"{name}: {json.dumps(body[name])} is not supported by this server, which samples from all tokens; remove the field")
 
 
 def check_reload(headers: dict[str, str], peer: str) -> None:

@@ -155,6 +155,15 @@ class Serving(unittest.TestCase):
             self.assertIn(refused.exception.code, (400, 404))
             self.assertTrue(json.load(refused.exception)["error"]["message"])
 
+    def test_unsupported_sampling_settings_are_refused(self) -> None:
+        user = [{"role": "user", "content": "Add 3."}]
+        for more in ({"top_p": 0.9}, {"top_k": 20}, {"stop": ["x"]}, {"n": 2}, {"tool_choice": "required"}):
+            with self.assertRaises(urllib.error.HTTPError) as refused:
+                self.ask(user, **more)
+            self.assertEqual(refused.exception.code, 400)
+            self.assertIn(f"{next(iter(more))}: ", json.load(refused.exception)["error"]["message"])
+        self.ask(user, top_p=1.0, top_k=-1, stop=None, n=1, tool_choice="auto")
+
     def test_weights_are_not_replaced_for_web_pages_or_other_machines(self) -> None:
         json_type = {"content-type": "application/json"}
         for headers in ({"content-type": "text/plain"}, {**json_type, "origin": "http://127.0.0.1:3000"}):
