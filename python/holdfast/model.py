@@ -345,10 +345,12 @@ def _SlotCache(place: Place) -> Any:
 class TemplateFormat:
     """The tokenizer and the chat template of a model. It reads calls as `<tool_call>{"name": …, "arguments": …}</tool_call>`."""
 
-    def __init__(self, tokenizer: Any) -> None:
+    def __init__(self, tokenizer: Any, stops: int | list[int] | None = None) -> None:
         self.tokenizer = tokenizer
         self.pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id
-        self.stops = [tokenizer.eos_token_id]
+        # A model may end its answer with one of several tokens. The chat template writes the first one.
+        more = stops if isinstance(stops, list) else [] if stops is None else [stops]
+        self.stops = list(dict.fromkeys([tokenizer.eos_token_id, *more]))
         self.size = len(tokenizer)
 
     def prompt(self, messages: list[Message], tools: list[Message]) -> list[int]:
@@ -421,7 +423,8 @@ def load_language_model(path: str, device: str, dtype: str = "float32", context:
         raise SystemExit("--model needs transformers: pip install 'transformers>=5'") from error
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     inner = AutoModelForCausalLM.from_pretrained(path, dtype=getattr(torch, dtype), attn_implementation="sdpa")
-    return LanguageModel(inner.to(device), context), TemplateFormat(AutoTokenizer.from_pretrained(path))
+    stops = getattr(getattr(inner, "generation_config", None), "eos_token_id", None)
+    return LanguageModel(inner.to(device), context).eval(), TemplateFormat(AutoTokenizer.from_pretrained(path), stops)
 
 
 def new_call_id() -> str:

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 import tempfile
+import types
 import unittest
+from unittest import mock
+
+from .support import needs_torch
 
 TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}"
@@ -75,6 +80,33 @@ class LanguageModels(unittest.TestCase):
         ids = self.format.tokenizer('Hm. <tool_call>{"name": "add", "arguments": {"count": 3}}</tool_call>', add_special_tokens=False)["input_ids"]
         answer = self.format.answer(ids + self.format.stops)
         self.assertEqual((answer.content, answer.calls), ("Hm.", [("add", '{"count": 3}')]))
+
+
+class Tokenizer:
+    eos_token_id, pad_token_id = 2, None
+
+    def __len__(self) -> int:
+        return 10
+
+
+class Loaded:
+    """A module of transformers that loads one model. It needs no package."""
+
+    def __init__(self, stops: object) -> None:
+        inner = types.SimpleNamespace(config=types.SimpleNamespace(), generation_config=types.SimpleNamespace(eos_token_id=stops))
+        inner.to = lambda device: inner
+        self.AutoModelForCausalLM = self.AutoTokenizer = self
+        self.from_pretrained = lambda path, **settings: inner if settings else Tokenizer()
+
+
+@needs_torch
+class Stops(unittest.TestCase):
+    def test_every_stop_token_of_the_model_ends_an_answer(self) -> None:
+        from holdfast.model import load_language_model
+
+        for stops, wanted in (([9, 2, 7], [2, 9, 7]), (7, [2, 7]), (None, [2])):
+            with mock.patch.dict(sys.modules, {"transformers": Loaded(stops)}), mock.patch("holdfast.model.LanguageModel"):
+                self.assertEqual(load_language_model("path", "cpu")[1].stops, wanted)
 
 
 if __name__ == "__main__":
