@@ -191,3 +191,12 @@ test("a child process that sends a message larger than 64 MB is ended, and its c
   await expect(call("large")).rejects.toMatchObject({ code: "outcome_unknown", message });
   expect(await call("small")).toBe("small");
 });
+
+test("a call ends with its reply, although the server keeps the event stream open", async () => {
+  const url = await startServer(({ id, method }, response) => {
+    if (method !== "tools/call") return;
+    response.writeHead(200, { "content-type": "text/event-stream" });
+    response.write(`data: ${JSON.stringify({ jsonrpc: "2.0", id, ...text("added") })}\n\n`);
+  });
+  expect(await use({ url, timeout: 2_000 }).call()).toBe("added");
+});

@@ -1,14 +1,15 @@
 // An MCP server over HTTP: one request per message. The response is JSON or a stream of events.
 import { setTimeout as delay } from "node:timers/promises";
 import { invalidOption, type HoldfastError } from "../../core/errors.ts";
-import { exchange, ExchangeError } from "../../io/exchange.ts";
+import { exchange, ExchangeError, type Answer } from "../../io/exchange.ts";
+import { parseEvents } from "../../models/wire/sse.ts";
 import {
-  findReply,
   hasNoInitialize,
   initializeParams,
   isModern,
   legacyVersion,
   modernVersion,
+  parseReply,
   resultOf,
   serverFailed,
   withMeta,
@@ -27,7 +28,7 @@ const firstPause = 100;
 interface Answered {
   status: number;
   session: string | undefined;
-  text: string;
+  reply: RpcReply | undefined;
 }
 
 export function createHttpServer(url: string, headers: { [name: string]: string }) {
@@ -37,7 +38,11 @@ export function createHttpServer(url: string, headers: { [name: string]: string 
   const { origin, pathname, search } = new URL(url);
   let lastId = 0;
 
-  async function post(body: object, more: { [name: string]: string }, call: RpcCall): Promise<Answered> {
+  async function post(
+    body: { id?: number; [key: string]: unknown },
+    more: { [name: string]: string },
+    call: RpcCall,
+  ): Promise<Answered> {
     const request = {
       origin,
       path: pathname + search,
@@ -56,7 +61,7 @@ export function createHttpServer(url: string, headers: { [name: string]: string 
         const answered = await exchange(request, async (answer) => ({
           status: answer.status,
           session: [answer.headers["mcp-session-id"]].flat()[0],
-          text: await answer.text(),
+          reply: await readReply(answer, body.id),
         }));
         if (answered.status !== 503 || !call.isRepeatable || attempt === attempts) return answered;
       } catch (thrown) {
@@ -69,12 +74,11 @@ export function createHttpServer(url: string, headers: { [name: string]: string 
     }
   }
 
-  async function send(greeting: Greeting | undefined, call: RpcCall) {
+  function send(greeting: Greeting | undefined, call: RpcCall): Promise<Answered> {
     const id = ++lastId;
     const { method } = call;
     const params = greeting && isModern(greeting) ? withMeta(call.params) : call.params;
-    const answered = await post({ jsonrpc: "2.0", id, method, params }, greetingHeaders(greeting, call), call);
-    return { ...answered, reply: findReply(answered.text, id) };
+    return post({ jsonrpc: "2.0", id, method, params }, greetingHeaders(greeting, call), call);
   }
 
   const noMessage = (status: number): HoldfastError =>
@@ -109,6 +113,27 @@ export function createHttpServer(url: string, headers: { [name: string]: string 
     },
     close: (): Promise<void> => Promise.resolve(),
   };
+}
+
+/** Reads the reply to a request. An error may have the id `null`. A stream may stay open after the reply. */
+async function readReply(answer: Answer, id: number | undefined): Promise<RpcReply | undefined> {
+  const find = (text: string): RpcReply | undefined => {
+    const reply = parseReply(text);
+    return reply?.id === id || reply?.id === null ? reply : undefined;
+  };
+  if (!/^text\/event-stream/i.test(String(answer.headers["content-type"]))) return find(await answer.text());
+  let reply: RpcReply | undefined;
+  try {
+    for await (const data of parseEvents(answer.stream())) {
+      // After the reply, the rest is read and ignored for a moment, so that the connection can be reused.
+      if (reply) continue;
+      reply = find(data);
+      if (reply) answer.finish();
+    }
+  } catch (thrown) {
+    if (!reply) throw thrown;
+  }
+  return reply;
 }
 
 function greetingHeaders(greeting: Greeting | undefined, { method, params }: RpcCall): { [name: string]: string } {

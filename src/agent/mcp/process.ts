@@ -102,8 +102,8 @@ export function createProcessServer({ command, args = [], env, cwd }: ProcessOpt
         line += part;
       }
       if (line.length <= largest) return;
-      child.stdout?.destroy();
       child.kill("SIGKILL");
+      child.stdout?.destroy();
       lost("sent a message larger than 64 MB", true);
     });
     return started;

@@ -53,18 +53,6 @@ const invalidParams = -32602;
 /** Returns whether the server has no `initialize`, because it supports only the stateless protocol. */
 export const hasNoInitialize = ({ error }: RpcReply): boolean => error?.code === -32601 || error?.code === -32022;
 
-/** Finds the reply to a request in a response body: JSON, or a stream of events. Returns undefined if there is none. */
-export function findReply(text: string, id: number): RpcReply | undefined {
-  const texts = /^\s*[{[]/.test(text) ? [text] : text.split(/\r?\n\r?\n/).map(dataOf);
-  return texts.map(parseReply).find((reply) => reply?.id === id || reply?.id === null);
-}
-
-const dataOf = (event: string): string =>
-  event
-    .split(/\r?\n/)
-    .flatMap((line) => (line.startsWith("data:") ? [line.slice(5).trimStart()] : []))
-    .join("\n");
-
 /** Parses a message. Returns undefined if it is not a reply. The id is `null` if the server could not read the request. */
 export function parseReply(text: string): (RpcReply & { id?: unknown }) | undefined {
   try {
