@@ -56,9 +56,9 @@ class Unreachable(HoldfastError, ConnectionError):
 class Client:
     """A client for a server, or for one of its environments if the URL ends in its name. Threads may share a client.
 
-    If the connection breaks or the server cannot answer now, the client sends the request again, for up to `patience`
-    seconds. Calls and seeds carry an id, so each is applied once even if it is sent again. `workers` is the maximum
-    number of concurrent requests of `background` and `call_all`.
+    If the connection breaks, or the server does not answer within `timeout` seconds, the client sends the request again.
+    It does so for up to `patience` seconds after the first failure. Calls and seeds carry an id, so each is applied once
+    even if it is sent again. `workers` is the maximum number of concurrent requests of `background` and `call_all`.
     """
 
     def __init__(
@@ -191,7 +191,8 @@ class Client:
     def request(self, method: str, path: str, body: Json = None) -> Json:
         """Sends a request to a path such as /v1/sessions, retries it if needed, and returns the body of the reply."""
         content = None if body is None else json.dumps(body, default=_plain).encode()
-        deadline = time.monotonic() + self.patience
+        # The deadline is set at the first failure. Otherwise, a request that reaches its time-out would not be sent again.
+        deadline: float | None = None
         pause = _Pause()
         while True:
             try:
@@ -199,13 +200,17 @@ class Client:
                 if status < 400:
                     return json.loads(text) if text else None
                 error = _error(status, text)
-                if not error.retried or time.monotonic() > deadline:
+                if not error.retried:
                     raise error
             except BROKEN as broken:
                 # The server may have restarted, which ends its other connections too.
                 self._own().disconnect()
-                if time.monotonic() > deadline:
-                    raise Unreachable(502, "server_failed", f"{self.url} does not answer: {broken}") from broken
+                error = Unreachable(502, "server_failed", f"{self.url} does not answer: {broken}")
+                error.__cause__ = broken
+            now = time.monotonic()
+            deadline = now + self.patience if deadline is None else deadline
+            if now >= deadline:
+                raise error
             pause.wait()
 
     def _exchange(self, method: str, path: str, content: bytes | None) -> tuple[int, bytes]:

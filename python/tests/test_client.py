@@ -10,7 +10,7 @@ import unittest
 from typing import Any
 
 from holdfast.client import Client, HoldfastError, Unreachable
-from .support import TASK, ServedCase, counter_tasks, needs_server
+from .support import ANSWERS, TASK, ServedCase, counter_tasks, needs_server
 
 
 @needs_server
@@ -187,6 +187,17 @@ class Errors(ServedCase):
     def test_an_invalid_url_is_refused(self) -> None:
         with self.assertRaisesRegex(ValueError, "is not a valid server URL"):
             Client("localhost:8080")
+
+
+@needs_server
+class Slow(ServedCase):
+    example = ANSWERS
+    store = "memory:"
+
+    def test_a_call_longer_than_the_timeout_runs_once_and_completes(self) -> None:
+        # The time-out is as long as the patience, as in the defaults.
+        session = self.connect(timeout=1, patience=1).open({"answer": ""})
+        self.assertEqual(session.call("wait", seconds=1.5)["output"], {"started": 1})
 
 
 @needs_server
