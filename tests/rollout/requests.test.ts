@@ -280,6 +280,27 @@ test("requests share the places in turn: a small one does not wait for a large o
   expect(firsts.findLastIndex(({ model }) => model === "small")).toBeLessThan(30);
 });
 
+test("the step rewards of a continuation begin at the root of its tree", async () => {
+  const { url } = await chatServer(answer);
+  const requests = requestsOn(memoryStore());
+  const branch = [
+    { ways: 2, step: 1 },
+    { ways: 1, step: 2 },
+  ];
+  const asked = { tasks: tasksOf(1), branch, stepRewards: true, model: { url, name: "policy" } };
+  const rows = rowsIn(await readAll(requests, await requests.start(asked)));
+  expect(rows).toHaveLength(2);
+  for (const { step_rewards: steps, response, parent } of rows) {
+    const { output } = response as { output: { type: string; call_id: string }[] };
+    const [first, second] = output.filter(({ type }) => type === "function_call").map(({ call_id }) => call_id);
+    expect(steps).toEqual([
+      { session: expect.any(String), version: 2, reward: 0 },
+      { session: expect.any(String), version: 3, reward: 1, call: first },
+      { session: parent, version: 2, reward: 2, call: second },
+    ]);
+  }
+});
+
 test("a model on another machine is refused unless it is allowed, and the key of this process goes to allowed ones only", async () => {
   const { url, headers } = await chatServer(answer);
   process.env["OPENAI_API_KEY"] = "sk-secret-of-the-server";

@@ -1,6 +1,5 @@
 // withStepRewards(): adds the reward at every version of the episode to each scored row, with the call that caused it.
-import type { Json } from "../../core/json.ts";
-import type { Play } from "../../core/rollout.ts";
+import type { Play, TaskRow } from "../../core/rollout.ts";
 import type { Sessions } from "../../core/sessions.ts";
 import { failureFromError } from "./failure.ts";
 
@@ -18,16 +17,27 @@ export function withStepRewards(episodes: Sessions, play: Play): Play {
   };
 }
 
-async function stepRewards(episodes: Sessions, session: string, signal: AbortSignal): Promise<Json[]> {
+/** A fork's list begins with its ancestors' rewards, because its response begins with their calls. */
+async function stepRewards(episodes: Sessions, session: string, signal: AbortSignal): Promise<TaskRow[]> {
   const calls = new Map<number, string>();
+  let before: TaskRow[] = [];
+  let fork = 0;
   for await (const event of episodes.events(session)) {
+    if (event.type === "session.opened" && event.parent) {
+      const { session: parent } = event.parent;
+      before = (await stepRewards(episodes, parent, signal)).map((one) => ({ session: parent, ...one }));
+      fork = event.version;
+    }
     if (event.type !== "tool.called" && event.type !== "tool.settled") continue;
     // An agent's call id consists of its step and the model's call id.
     if (event.call !== undefined) calls.set(event.version, event.call.replace(/^\d+\./, ""));
   }
   const rewards = await episodes.rewards(session, { signal });
-  return rewards.map(({ version, reward, error }): Json => {
+  // The parent's last entry is the state at the fork.
+  const own = rewards.filter(({ version }) => version > fork);
+  const listed = own.map(({ version, reward, error }): TaskRow => {
     const call = calls.get(version);
     return { version, reward, ...(call !== undefined && { call }), ...(error !== undefined && { error }) };
   });
+  return [...before, ...listed];
 }
