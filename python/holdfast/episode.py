@@ -66,18 +66,18 @@ def _response(answer: str) -> Json:
     return {"output": [{"type": "message", "role": "assistant", "content": content}]}
 
 
-def connect(url: str | None, token: str | None) -> Client:
+def connect(url: str | None, token: str | None, timeout: float = 60, patience: float = 60) -> Client:
     """Returns this process's client for a server. Default: the server of HOLDFAST_URL, with HOLDFAST_TOKEN."""
     url = url or os.environ.get("HOLDFAST_URL")
     if not url:
         raise ValueError("there is no server to connect to; pass `url`, or set the environment variable HOLDFAST_URL")
-    return _shared(url, token or os.environ.get("HOLDFAST_TOKEN"))
+    return _shared(url, token or os.environ.get("HOLDFAST_TOKEN"), timeout, patience)
 
 
 @functools.cache
-def _shared(url: str, token: str | None) -> Client:
+def _shared(url: str, token: str | None, timeout: float, patience: float) -> Client:
     # Trainers create an object for each episode, and all of them share the connections.
-    return Client(url, token)
+    return Client(url, token, timeout, patience)
 
 
 def read_tasks(file: str) -> Iterator[tuple[list[Row], Row]]:

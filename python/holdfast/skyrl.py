@@ -32,13 +32,19 @@ class HoldfastEnv(BaseTextEnv):  # type: ignore[misc]
     """An episode of a served environment. It ends with a text without calls, or with the last turn."""
 
     def __init__(
-        self, env_config: Any = None, extras: Row | None = None, url: str | None = None, token: str | None = None
+        self,
+        env_config: Any = None,
+        extras: Row | None = None,
+        url: str | None = None,
+        token: str | None = None,
+        timeout: float = 60,
+        patience: float = 60,
     ) -> None:
         super().__init__()
         extras = extras or {}
         if "task" not in extras:
             raise ValueError("the row has no task; create rows with holdfast.skyrl.rows, which adds the task")
-        self.client = connect(url, token)
+        self.client = connect(url, token, timeout, patience)
         self.task, self.random = parse_task(extras["task"]), extras.get(SEED)
         self.max_turns = extras.get("max_turns", 20)
 

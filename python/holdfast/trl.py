@@ -67,12 +67,20 @@ class Environment:
         }
 
 
-def environment(url: str, token: str | None = None, asynchronous: bool = False, workers: int = 64) -> type[Environment]:
+def environment(
+    url: str,
+    token: str | None = None,
+    asynchronous: bool = False,
+    workers: int = 64,
+    timeout: float = 60,
+    patience: float = 60,
+) -> type[Environment]:
     """Returns a class with one method for each tool of the served environment.
 
-    With `asynchronous`, the methods are coroutines, and TRL runs the calls of one turn of a rollout concurrently.
+    With `asynchronous`, the methods are coroutines, and TRL runs the calls of one turn of a rollout concurrently. The other
+    options are options of the client.
     """
-    client = Client(url, token, workers=workers)
+    client = Client(url, token, timeout, patience, workers)
     about = client.environment()
     fields = about["task"].get("properties")
     members: dict[str, Any] = {"_client": client, "_fields": None if fields is None else set(fields), "_batch": set()}

@@ -67,9 +67,17 @@ class HoldfastMixin:
     Put it before a loop that calls verl's tools: `class MyLoop(HoldfastMixin, ToolAgentLoop)`.
     """
 
-    def __init__(self, *args: Any, url: str | None = None, token: str | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        url: str | None = None,
+        token: str | None = None,
+        timeout: float = 60,
+        patience: float = 60,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(*args, **kwargs)
-        self.client = connect(url, token)
+        self.client = connect(url, token, timeout, patience)
 
     async def run(self, sampling_params: Row, **kwargs: Any) -> Any:
         info = kwargs.get("extra_info") or {}

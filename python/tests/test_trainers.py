@@ -203,6 +203,15 @@ class Answers(ServedCase):
     store = "memory:"
     note = ("note", {"note": "seen"})
 
+    def test_the_adapters_take_the_time_limits_of_the_client(self) -> None:
+        limits = {"timeout": 90, "patience": 7}
+        made = trl.environment(self.server.url, **limits)
+        self.addCleanup(made._client.close)
+        loop = type("Loop", (holdfast.verl.HoldfastMixin, VerlToolLoop), {})
+        env = holdfast.skyrl.HoldfastEnv({}, {"task": {}}, self.server.url, **limits)
+        for client in (made._client, loop(model=None, tools=[], url=self.server.url, **limits).client, env.client):
+            self.assertEqual((client.timeout, client.patience, client.workers), (90, 7, 64))
+
     def test_skyrl_passes_the_last_answer_to_verify(self) -> None:
         name, arguments = self.note
         model = lambda row, turn: f'<tool_call>{json.dumps({"name": name, "arguments": arguments})}</tool_call>' if turn == 0 else row["said"]
