@@ -115,7 +115,8 @@ class Trainer:
             "labels": {"iteration": self.iteration},
             "groups": True,
             "randomSeed": "per-task",
-            "seed": settings.seed,
+            # Repeats of a task share their randomness, but each iteration has its own.
+            "seed": 1_000_003 * settings.seed + self.iteration,
         }
         if settings.credit == "steps":
             asked["stepRewards"] = True

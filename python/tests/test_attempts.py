@@ -82,6 +82,11 @@ class Attempts(unittest.TestCase):
         trainer.collect()
         self.assertEqual(client.asked, ["run-0", "run-0.1", "run-1"])
 
+    def test_each_iteration_has_its_own_random_seed(self) -> None:
+        seeds = [Bare(Played(), self.folder, at).request()["seed"] for at in (0, 0, 1, 2)]
+        self.assertEqual(seeds[0], seeds[1])
+        self.assertEqual(len(set(seeds)), 3)
+
     def test_gives_up_after_three_retries_and_the_next_start_goes_on(self) -> None:
         client = Played(*[[FAILED]] * 4, [row("a"), END])
         with self.assertRaisesRegex(RuntimeError, "ended early: no answer .model_failed.; gave up after 3 retries"):
