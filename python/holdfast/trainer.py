@@ -8,6 +8,7 @@ once its checkpoint is written. So a trainer that was killed continues with the 
 from __future__ import annotations
 
 import copy
+import hashlib
 import json
 import os
 import random
@@ -20,7 +21,7 @@ from typing import Any, Callable
 import torch
 from torch import Tensor
 
-from .client import Client
+from .client import Client, HoldfastError
 from .data import CREDITS, Collected, Episode, to_batch
 from .policy import Policy
 
@@ -140,15 +141,21 @@ class Trainer:
     def play(self, request: Row) -> tuple[Collected, str | None]:
         """Plays a request to its end. Returns its rows. If they must not be trained on, also returns the reason."""
         collected, failure = Collected(branch=request.get("branch", [])), None
-        for event in self.client.rollouts(**request):
-            if event["type"] == "group":
-                collected.add(event["rows"])
-            elif event["type"] == "row":
-                collected.add([event["row"]])
-            elif event["type"] == "end" and event.get("error"):
-                failure = f"the rollouts ended early: {event['error']['message']} ({event['error']['code']})"
-            elif event["type"] == "end" and event.get("cancelled"):
-                failure = "the rollouts were cancelled"
+        try:
+            for event in self.client.rollouts(**request):
+                if event["type"] == "group":
+                    collected.add(event["rows"])
+                elif event["type"] == "row":
+                    collected.add([event["row"]])
+                elif event["type"] == "end" and event.get("error"):
+                    failure = f"the rollouts ended early: {event['error']['message']} ({event['error']['code']})"
+                elif event["type"] == "end" and event.get("cancelled"):
+                    failure = "the rollouts were cancelled"
+        except HoldfastError as error:
+            # The settings have changed since the request was started. The next attempt has another id.
+            if error.code != "call_conflict":
+                raise
+            failure = error.message
         if failure is None and not collected.episodes:
             failure = f"no rollout can be trained on; left out: {dict(collected.left_out)}"
         return collected, failure
@@ -156,7 +163,10 @@ class Trainer:
     def held_out(self, tasks: list[Row], repeats: int = 8) -> float:
         """Plays tasks that are not trained on, with the current weights, and returns the mean reward."""
         rows = [{**row, "_ng_task_index": at} for at, row in enumerate(tasks)]
-        request = {**self.request(), "request": f"{self.name}-held-out-{self.iteration}", "tasks": rows, "repeats": repeats, "branch": []}
+        request = {**self.request(), "tasks": rows, "repeats": repeats, "branch": []}
+        # Other tasks or settings get another id, because an id belongs to one body.
+        digest = hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()[:12]
+        request["request"] = f"{self.name}-held-out-{self.iteration}-{digest}"
         collected, failure = self.play(request)
         if failure is not None:
             raise RuntimeError(failure)

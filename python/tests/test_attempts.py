@@ -9,6 +9,8 @@ from pathlib import Path
 
 from .support import needs_torch
 
+from holdfast.client import HoldfastError
+
 try:
     from holdfast.trainer import Settings, Trainer
 except ImportError:
@@ -34,6 +36,8 @@ class Played:
         self.asked.append(request)
         if request not in self.known:
             self.known[request] = self.left.pop(0)
+        if isinstance(self.known[request], Exception):
+            raise self.known[request]
         return self.known[request]
 
 
@@ -81,6 +85,20 @@ class Attempts(unittest.TestCase):
         trainer.iteration += 1
         trainer.collect()
         self.assertEqual(client.asked, ["run-0", "run-0.1", "run-1"])
+
+    def test_a_request_with_other_settings_gets_the_next_id(self) -> None:
+        client = Played(HoldfastError(409, "call_conflict", "another body"), [row("a"), END])
+        Bare(client, self.folder).collect()
+        self.assertEqual(client.asked, ["run-0", "run-0.1"])
+
+    def test_other_held_out_tasks_are_another_request(self) -> None:
+        client = Played([row("a"), END], [row("b"), END])
+        trainer = Bare(client, self.folder)
+        for tasks in ([{"n": 1}], [{"n": 1}], [{"n": 2}]):
+            trainer.held_out(tasks)
+        first, again, other = client.asked
+        self.assertEqual(first, again)
+        self.assertNotEqual(first, other)
 
     def test_each_iteration_has_its_own_random_seed(self) -> None:
         seeds = [Bare(Played(), self.folder, at).request()["seed"] for at in (0, 0, 1, 2)]
