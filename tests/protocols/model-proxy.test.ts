@@ -564,6 +564,20 @@ describe("what a harness sees", () => {
     expect(types).toEqual(["input_text", "output_text", "input_text"]);
   });
 
+  test("arguments that are nested too deeply to read reach every API as text, whole and streamed", async () => {
+    const deep = `{"a":${"[".repeat(20_000)}${"]".repeat(20_000)}}`;
+    const model = scriptedModel([{ calls: [{ name: "add", arguments: deep }] }]);
+    const replica = proxyReplica({ model });
+    const { token } = await replica.seeded();
+    for (const { path, body } of Object.values(bodies)) {
+      for (const stream of [false, true]) {
+        const reply = await post(replica, `/m/${token}/v1/${path}`, { ...body, stream });
+        expect(reply.status).toBe(200);
+        expect(await reply.text()).toContain("[".repeat(20_000));
+      }
+    }
+  });
+
   test("Codex: tools of a namespace and custom tools, there and back", async () => {
     const asked: ModelRequest[] = [];
     const model = scriptedModel((request, turn): ScriptedAnswer => {

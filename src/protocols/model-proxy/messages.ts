@@ -1,6 +1,6 @@
 // Anthropic's Messages API.
-import { invalidOption } from "../../core/errors.ts";
-import { isObject, parseJson } from "../../core/json.ts";
+import { invalidOption, isHoldfastError } from "../../core/errors.ts";
+import { copyJson, isObject, parseJson } from "../../core/json.ts";
 import { isFunctionCall, isMessage, toText, type Content, type Item, type ModelRequest } from "../../core/model.ts";
 import {
   content,
@@ -190,14 +190,24 @@ function blocksOf({ response, body }: Answer): Block[] {
   return response.output.flatMap((item): Block[] => {
     if (isMessage(item)) return saidIn(item.content).map((said) => ({ type: "text", text: said.text }));
     if (isFunctionCall(item)) {
-      const input = parseJson(item.arguments);
-      const given = isObject(input) ? input : { [invalidJson]: item.arguments };
-      return [{ type: "tool_use", id: item.call_id, name: item.name, input: given }];
+      return [{ type: "tool_use", id: item.call_id, name: item.name, input: argumentsIn(item.arguments) }];
     }
     if (!isReasoning(item) || thinking === "disabled") return [];
     if (typeof item["data"] === "string") return [{ type: "redacted_thinking", data: item["data"] }];
     return [{ type: "thinking", thinking: toText(item.summary), signature: sealOf(item) }];
   });
+}
+
+/** Returns a call's arguments as an object, in which invalid arguments are a text. */
+function argumentsIn(given: string): object {
+  try {
+    // Refuses arguments that are nested too deeply, because nothing could write them as JSON again.
+    const input = copyJson(parseJson(given), "the arguments");
+    if (isObject(input)) return input;
+  } catch (thrown) {
+    if (!isHoldfastError(thrown)) throw thrown;
+  }
+  return { [invalidJson]: given };
 }
 
 /** Returns a block as events. Its text comes in one piece. */
