@@ -646,6 +646,25 @@ describe("what a harness sees", () => {
   });
 });
 
+test("an unexpected failure of a stream is an event, and then reaches the server's log", async () => {
+  const model: Model = {
+    name: "broken",
+    async respond() {
+      await sleep(30);
+      throw new TypeError("a bug of the model");
+    },
+  };
+  const replica = proxyReplica({ model, pace: { after: 10, every: 10 } });
+  const { token } = await replica.seeded();
+  const { body } = await post(replica, `/m/${token}/v1/responses`, { input: "Hi", stream: true });
+  let read = "";
+  const reading = (async () => {
+    for await (const part of body!) read += new TextDecoder().decode(part);
+  })();
+  await expect(reading).rejects.toThrow("a bug of the model");
+  expect(read).toContain("the server's log has the cause");
+});
+
 test("only a refused request was too long; a failure that mentions the context is a failure", async () => {
   for (const [code, wanted] of [
     ["model_refused", "context_length_exceeded"],
