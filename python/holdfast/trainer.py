@@ -27,7 +27,7 @@ from .policy import Policy
 
 Row = dict[str, Any]
 WARM_STEPS = 20
-# The learning rate in the last iteration, as a fraction of its largest value.
+# The learning rate and the entropy bonus in the last iteration, as a fraction of their largest values.
 LEAST_RATE = 0.1
 RETRIES = 3
 
@@ -186,9 +186,9 @@ class Trainer:
     # The update
 
     def update(self, episodes: list[Episode]) -> dict[str, float]:
-        """Makes up to `updates` optimizer steps on the episodes. Skips episodes in which every advantage is 0."""
+        """Makes up to `updates` optimizer steps on the episodes that have something to teach."""
         settings, sums = self.settings, Counter()
-        used = [one for one in episodes if self.reference or any(step.trained and step.advantage for step in one.steps)]
+        used = self.useful(episodes)
         random.Random(f"{settings.seed} {self.iteration} update").shuffle(used)
         count = max(1, min(settings.updates, len(used) // 8))
         steps = 0
@@ -206,10 +206,8 @@ class Trainer:
                     sums.update(found)
                 # The learning rate warms up, because the first steps of Adam have its size whatever the gradient is.
                 self.made += 1
-                # The learning rate falls over the run, because large steps easily spoil a good policy.
-                done = min(1.0, self.iteration / max(1, settings.iterations - 1))
                 for group in self.optimizer.param_groups:
-                    group["lr"] = settings.rate * min(1.0, self.made / WARM_STEPS) * (1 - (1 - LEAST_RATE) * done)
+                    group["lr"] = settings.rate * min(1.0, self.made / WARM_STEPS) * self.annealing()
                 norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
                 self.optimizer.step()
                 steps += 1
@@ -217,6 +215,20 @@ class Trainer:
             self.model.eval()
         means = {name: value / max(1, steps) for name, value in sums.items()}
         return {**means, **compared, "optimizer_steps": steps, "trained_episodes": len(used)}
+
+    def useful(self, episodes: list[Episode]) -> list[Episode]:
+        """Leaves out episodes without an advantage. Unsolved tasks keep theirs, because the entropy bonus makes them explore."""
+        best: Counter[int] = Counter()
+        for one in episodes:
+            best[one.task] = max(best[one.task], one.reward)
+        explore = self.settings.entropy > 0
+        has_advantage = lambda one: any(step.trained and step.advantage for step in one.steps)
+        return [one for one in episodes if self.reference or has_advantage(one) or (explore and best[one.task] <= 0)]
+
+    def annealing(self) -> float:
+        """Returns the factor on the learning rate and the entropy bonus. It falls, because large steps easily spoil a good policy."""
+        done = min(1.0, self.iteration / max(1, self.settings.iterations - 1))
+        return 1 - (1 - LEAST_RATE) * done
 
     def compare(self, episodes: list[Episode], most: int = 256) -> dict[str, float]:
         """Returns the largest difference of recomputed and recorded log-probs, which should be 0, and the mean entropy."""
@@ -242,7 +254,7 @@ class Trainer:
         ratio = (new - old).exp()
         clipped = ratio.clamp(1 - settings.clip, 1 + settings.clip_high)
         surrogate = torch.minimum(ratio * advantages, clipped * advantages).sum() / tokens
-        loss = -surrogate - settings.entropy * entropy.sum() / tokens
+        loss = -surrogate - settings.entropy * self.annealing() * entropy.sum() / tokens
         found = {}
         if self.reference is not None:
             with torch.no_grad():

@@ -1,0 +1,62 @@
+"""What an update of the weights does with episodes: a tiny model, and episodes made here."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+import types
+import unittest
+from pathlib import Path
+
+from .support import needs_torch
+
+try:
+    import torch
+    from holdfast.data import Collected, Episode, Step, grpo, to_batch
+    from holdfast.model import TinyConfig, TinyModel
+    from holdfast.trainer import Settings, Trainer
+except ImportError:
+    pass
+
+
+def make(**settings):
+    torch.manual_seed(1)
+    model = TinyModel(TinyConfig(20, 16, 1, 2, 64)).eval()
+    engine = types.SimpleNamespace(model_lock=threading.Lock())
+    policy = types.SimpleNamespace(model=model, engine=engine, format=types.SimpleNamespace(pad=0), url="", name="policy")
+    return Trainer(None, policy, [{}], Path(tempfile.gettempdir()), "run", Settings(**settings))
+
+
+def group(task, *rewards):
+    """Episodes of two prompt tokens and one answer."""
+    return [Episode(task, at, f"{task}-{at}", reward, [1, 2, 3 + at, 4], [0, 0, -1.0, -1.0], [Step(2, 4, [])]) for at, reward in enumerate(rewards)]
+
+
+@needs_torch
+class Updates(unittest.TestCase):
+    def trained(self, **settings):
+        """Returns the updated episodes, by task: 0 is never solved, 1 is solved once, 2 is always solved."""
+        collected = Collected(group(0, 0, 0) + group(1, 1, 0) + group(2, 1, 1))
+        collected.credit(grpo)
+        trainer = make(**settings)
+        before = [one.clone() for one in trainer.model.parameters()]
+        self.assertEqual(trainer.update(collected.episodes)["optimizer_steps"], 1)
+        self.assertTrue(any(bool((one != now).any()) for one, now in zip(before, trainer.model.parameters())))
+        return [one.task for one in trainer.useful(collected.episodes)]
+
+    def test_an_entropy_bonus_explores_unsolved_tasks_but_not_solved_ones(self) -> None:
+        self.assertEqual(self.trained(entropy=0.01), [0, 0, 1, 1])
+        self.assertEqual(self.trained(entropy=0.0), [1, 1])
+        self.assertEqual(self.trained(kl=0.1), [0, 0, 1, 1, 2, 2])
+
+    def test_the_entropy_bonus_falls_with_the_learning_rate(self) -> None:
+        trainer = make(entropy=0.01, iterations=11)
+        batch = to_batch(group(0, 0, 0), 0)
+        first, _ = trainer.loss(batch, 4)
+        trainer.iteration = 10
+        last, _ = trainer.loss(batch, 4)
+        self.assertAlmostEqual(float(last / first), 0.1, places=5)
+
+
+if __name__ == "__main__":
+    unittest.main()
