@@ -193,6 +193,8 @@ function toOutput({ content, structuredContent, isError }: { [key: string]: unkn
   const isText = parts.every(({ type, text }) => type === "text" && typeof text === "string");
   const text = parts.map((part) => String(part.text)).join("\n");
   if (isError === true) throw new HoldfastError("tool_failed", isText && text !== "" ? text : "the tool failed");
-  if (structuredContent !== undefined) return copyJson(structuredContent, "structuredContent", "drop");
+  // Some servers write `null` for a missing field.
+  if (structuredContent !== undefined && structuredContent !== null)
+    return copyJson(structuredContent, "structuredContent", "drop");
   return isText ? text : copyJson(parts, "content", "drop");
 }

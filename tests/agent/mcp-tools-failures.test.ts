@@ -200,3 +200,11 @@ test("a call ends with its reply, although the server keeps the event stream ope
   });
   expect(await use({ url, timeout: 2_000 }).call()).toBe("added");
 });
+
+test("a reply with `structuredContent: null` returns its text", async () => {
+  const url = await startServer((asked, response) => {
+    const result = { content: [{ type: "text", text: "added" }], structuredContent: null };
+    if (asked.method === "tools/call") send(response, 200, asked, { result });
+  });
+  expect(await use({ url }).call()).toBe("added");
+});
