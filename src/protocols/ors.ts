@@ -75,6 +75,19 @@ export function orsProtocol({ environments, version }: OrsProtocolOptions): Deco
     return ok({ sid: id });
   }
 
+  /**
+   * Answers while an episode is open. Pings do not keep the episode alive. All replicas read the time of the last use
+   * from the log, and an event for each ping would make the log long.
+   */
+  async function ping(request: Request): Promise<Reply> {
+    for (const { read, sessions } of served.values()) {
+      const info = await sessions.peek(read(request));
+      if (info && info.ended === undefined) return ok({ status: "ok" });
+    }
+    const message = `the session has ended or was not created; POST ${base}/create_session returns a new id`;
+    throw new HoldfastError("session_not_found", message);
+  }
+
   const routes = new Map<string, Handler>([
     ["GET /health", () => ok({ status: "ok" })],
     ["GET /version", () => ok({ version })],
@@ -87,13 +100,7 @@ export function orsProtocol({ environments, version }: OrsProtocolOptions): Deco
       },
     ],
     ["POST /create", (request) => named((Object(request.body) as TaskRow)["env_name"]).create(request)],
-    [
-      "POST /ping",
-      (request) => {
-        first?.read(request);
-        return ok({ status: "ok" });
-      },
-    ],
+    ["POST /ping", ping],
     ["POST /delete", end],
     ["POST /delete_session", end],
   ]);

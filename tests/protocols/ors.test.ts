@@ -96,6 +96,24 @@ test("a session plays a task: prompt, tools, calls, reward", async () => {
   expect((await client.call(id, "add", { by: 1 })).error).toMatch(/^there is no session/);
 });
 
+test("a ping answers while its episode is open, and adds nothing to the log", async () => {
+  const store = memoryStore();
+  const client = await clientOf(store);
+  const [id, other] = [await episodeOf(client), await client.createSession()];
+  const ping = async (session: string): Promise<unknown[]> => {
+    const { status, body } = await client.json("POST", "/ping", {}, session);
+    return [status, body.status ?? body.error.code];
+  };
+  // Not created yet.
+  expect(await ping(other)).toEqual([404, "session_not_found"]);
+  await client.json("POST", "/create", { env_name: "echo", task_spec: {} }, other);
+  for (const session of [id, other]) expect(await ping(session)).toEqual([200, "ok"]);
+  for await (const { version } of store.list({ environment: "counter" })) expect(version).toBe(2);
+  await client.json("POST", "/delete", {}, id);
+  expect(await ping(id)).toEqual([404, "session_not_found"]);
+  expect(await ping(other)).toEqual([200, "ok"]);
+});
+
 test("`submit` ends the episode with its reward, once", async () => {
   const client = await clientOf();
   const id = await episodeOf(client);
