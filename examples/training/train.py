@@ -140,7 +140,7 @@ def print_line(metrics: dict) -> None:
     )
 
 
-def read_flags() -> argparse.Namespace:
+def read_flags(arguments: list[str] | None = None) -> argparse.Namespace:
     cuda = torch.cuda.is_available()
     parser = argparse.ArgumentParser(description="Train a model on an environment.", formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     add = parser.add_argument
@@ -158,7 +158,8 @@ def read_flags() -> argparse.Namespace:
     add("--repeats", type=int, default=16 if cuda else 8, help="number of episodes per task and iteration")
     add("--credit", choices=["outcome", "rloo", "steps", "tree"], default="outcome", help="how answers get their advantages")
     add("--branch", action="append", metavar="WAYS@STEP", help="where --credit tree forks episodes (default: 4@2, 4 ways after step 2)")
-    add("--rate", type=float, default=1.5e-4 if cuda else 5e-4, help="learning rate at the start; it falls to a tenth by the last iteration")
+    add("--rate", type=float, help="learning rate at the start; it falls to a tenth by the last iteration (default: 1.5e-4 on a GPU, "
+        "5e-4 on a CPU, 2e-6 with --model)")
     add("--updates", type=int, default=8, help="maximum number of optimizer steps per iteration")
     add("--clip", type=float, default=0.2)
     add("--kl", type=float, default=0.0, help="weight of the KL divergence from the initial model; 0 turns it off")
@@ -168,8 +169,10 @@ def read_flags() -> argparse.Namespace:
     add("--max-tokens", type=int, default=48, help="maximum number of tokens per answer")
     add("--max-steps", type=int, default=12, help="maximum number of answers per episode")
     add("--concurrency", type=int, default=512 if cuda else 128, help="number of concurrent episodes")
-    add("--micro-tokens", type=int, default=65536 if cuda else 8192, help="maximum number of tokens per forward pass of the update")
-    add("--slots", type=int, default=512 if cuda else 64, help="maximum number of answers that are sampled concurrently")
+    add("--micro-tokens", type=int, help="maximum number of tokens per forward pass of the update (default: 65536 on a GPU, otherwise or "
+        "with --model 8192)")
+    add("--slots", type=int, help="maximum number of answers that are sampled concurrently (default: 512 on a GPU, otherwise or with "
+        "--model 64)")
     add("--eager", action="store_true", help="sample without CUDA graphs")
     add("--context", type=int, default=1024, help="maximum number of tokens in a conversation")
     add("--width", type=int, default=256 if cuda else 64, help="width of the tiny model")
@@ -183,7 +186,15 @@ def read_flags() -> argparse.Namespace:
     add("--store", help="session store (default: an SQLite file in the folder of the run)")
     add("--node", help="path of node (default: from PATH)")
     add("--holdfast", help="path of Holdfast's dist/cli/main.js (default: this checkout, or npx holdfast)")
-    return parser.parse_args()
+    flags = parser.parse_args(arguments)
+    # Weights that are already trained need small steps. Large models need memory for each slot and token.
+    large = flags.model is not None
+    sizes = {"rate": 2e-6 if large else 1.5e-4 if cuda else 5e-4, "micro_tokens": 65536 if cuda and not large else 8192,
+             "slots": 512 if cuda and not large else 64}
+    for name, value in sizes.items():
+        if getattr(flags, name) is None:
+            setattr(flags, name, value)
+    return flags
 
 
 if __name__ == "__main__":

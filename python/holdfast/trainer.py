@@ -194,7 +194,8 @@ class Trainer:
         steps = 0
         with self.policy.engine.model_lock:
             compared = self.compare(episodes)
-            self.model.train()
+            # Dropout would make the probabilities differ from the sampled ones.
+            self.model.eval()
             for part in (used[at::count] for at in range(count)):
                 tokens = sum(one.sampled for one in part)
                 if not tokens:
@@ -212,7 +213,6 @@ class Trainer:
                 self.optimizer.step()
                 steps += 1
                 sums.update({"gradient_norm": float(norm)})
-            self.model.eval()
         means = {name: value / max(1, steps) for name, value in sums.items()}
         return {**means, **compared, "optimizer_steps": steps, "trained_episodes": len(used)}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import signal
@@ -18,6 +19,18 @@ TOY = [
     "--environment", str(COUNTER), "--device", "cpu", "--width", "32", "--layers", "2", "--heads", "4", "--context", "256",
     "--warmup-episodes", "60", "--warmup-steps", "40", "--tasks", "8", "--repeats", "4", "--max-steps", "4", "--max-tokens", "16",
 ]
+
+
+@needs_torch
+class Flags(unittest.TestCase):
+    def test_a_given_model_has_its_own_defaults(self) -> None:
+        spec = importlib.util.spec_from_file_location("train", ROOT / "examples/training/train.py")
+        train = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(train)
+        given = train.read_flags(["--environment", "x", "--model", "y"])
+        self.assertEqual((given.rate, given.slots, given.micro_tokens), (2e-6, 64, 8192))
+        self.assertEqual(train.read_flags(["--environment", "x", "--model", "y", "--rate", "1e-5"]).rate, 1e-5)
+        self.assertGreater(train.read_flags(["--environment", "x"]).rate, 1e-4)
 
 
 @needs_torch

@@ -49,6 +49,14 @@ class Updates(unittest.TestCase):
         self.assertEqual(self.trained(entropy=0.0), [1, 1])
         self.assertEqual(self.trained(kl=0.1), [0, 0, 1, 1, 2, 2])
 
+    def test_dropout_is_off_in_an_update(self) -> None:
+        trainer, states = make(entropy=0.01), []
+        trainer.model.train()
+        whole = trainer.loss
+        trainer.loss = lambda batch, tokens: (states.append(trainer.model.training), whole(batch, tokens))[1]
+        trainer.update(group(0, 0, 0))
+        self.assertEqual(states, [False])
+
     def test_the_entropy_bonus_falls_with_the_learning_rate(self) -> None:
         trainer = make(entropy=0.01, iterations=11)
         batch = to_batch(group(0, 0, 0), 0)
