@@ -30,7 +30,7 @@ from holdfast.warmup import imitate, play_randomly, texts_of
 
 
 def main() -> None:
-    flags = read_flags()
+    flags = read_flags(sys.argv[1:])
     folder = Path(flags.out or f"runs/training/{Path(flags.environment).name}-{flags.credit}-{flags.seed}")
     folder.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(flags.seed)
@@ -140,8 +140,10 @@ def print_line(metrics: dict) -> None:
     )
 
 
-def read_flags(arguments: list[str] | None = None) -> argparse.Namespace:
-    cuda = torch.cuda.is_available()
+def read_flags(arguments: list[str]) -> argparse.Namespace:
+    # A given model has skills to lose, so it needs small steps. It also needs more memory for each slot and token.
+    cuda, given = torch.cuda.is_available(), any(one.split("=")[0] == "--model" for one in arguments)
+    fast = cuda and not given
     parser = argparse.ArgumentParser(description="Train a model on an environment.", formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     add = parser.add_argument
     add("--environment", required=True, help="folder or file of an environment")
@@ -158,8 +160,7 @@ def read_flags(arguments: list[str] | None = None) -> argparse.Namespace:
     add("--repeats", type=int, default=16 if cuda else 8, help="number of episodes per task and iteration")
     add("--credit", choices=["outcome", "rloo", "steps", "tree"], default="outcome", help="how answers get their advantages")
     add("--branch", action="append", metavar="WAYS@STEP", help="where --credit tree forks episodes (default: 4@2, 4 ways after step 2)")
-    add("--rate", type=float, help="learning rate at the start; it falls to a tenth by the last iteration (default: 1.5e-4 on a GPU, "
-        "5e-4 on a CPU, 2e-6 with --model)")
+    add("--rate", type=float, default=2e-6 if given else 1.5e-4 if cuda else 5e-4, help="learning rate at the start; it falls to a tenth by the last iteration")
     add("--updates", type=int, default=8, help="maximum number of optimizer steps per iteration")
     add("--clip", type=float, default=0.2)
     add("--kl", type=float, default=0.0, help="weight of the KL divergence from the initial model; 0 turns it off")
@@ -169,10 +170,8 @@ def read_flags(arguments: list[str] | None = None) -> argparse.Namespace:
     add("--max-tokens", type=int, default=48, help="maximum number of tokens per answer")
     add("--max-steps", type=int, default=12, help="maximum number of answers per episode")
     add("--concurrency", type=int, default=512 if cuda else 128, help="number of concurrent episodes")
-    add("--micro-tokens", type=int, help="maximum number of tokens per forward pass of the update (default: 65536 on a GPU, otherwise or "
-        "with --model 8192)")
-    add("--slots", type=int, help="maximum number of answers that are sampled concurrently (default: 512 on a GPU, otherwise or with "
-        "--model 64)")
+    add("--micro-tokens", type=int, default=65536 if fast else 8192, help="maximum number of tokens per forward pass of the update")
+    add("--slots", type=int, default=512 if fast else 64, help="maximum number of answers that are sampled concurrently")
     add("--eager", action="store_true", help="sample without CUDA graphs")
     add("--context", type=int, default=1024, help="maximum number of tokens in a conversation")
     add("--width", type=int, default=256 if cuda else 64, help="width of the tiny model")
@@ -186,15 +185,7 @@ def read_flags(arguments: list[str] | None = None) -> argparse.Namespace:
     add("--store", help="session store (default: an SQLite file in the folder of the run)")
     add("--node", help="path of node (default: from PATH)")
     add("--holdfast", help="path of Holdfast's dist/cli/main.js (default: this checkout, or npx holdfast)")
-    flags = parser.parse_args(arguments)
-    # Weights that are already trained need small steps. Large models need memory for each slot and token.
-    large = flags.model is not None
-    sizes = {"rate": 2e-6 if large else 1.5e-4 if cuda else 5e-4, "micro_tokens": 65536 if cuda and not large else 8192,
-             "slots": 512 if cuda and not large else 64}
-    for name, value in sizes.items():
-        if getattr(flags, name) is None:
-            setattr(flags, name, value)
-    return flags
+    return parser.parse_args(arguments)
 
 
 if __name__ == "__main__":
