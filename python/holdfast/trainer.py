@@ -51,7 +51,7 @@ class Settings:
     temperature: float = 1.0
     discount: float = 1.0
     max_tokens: int = 64
-    max_steps: int = 12
+    max_steps: int = 16
     concurrency: int = 256
     micro_tokens: int = 65536
     seed: int = 1

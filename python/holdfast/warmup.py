@@ -19,12 +19,12 @@ from .client import Client
 from .model import Answer, Message, TinyFormat
 
 # The share of episodes that copy values in the order of the prompt, and the probability of another call after each call.
-IN_ORDER, CALL_AGAIN = 0.8, 0.7
+IN_ORDER, CALL_AGAIN = 0.8, 0.85
 # Maximum number of tokens in a batch of the imitation.
 TOKENS = 40_000
 
 
-def play_randomly(client: Client, tasks: list[dict[str, Any]], episodes: int, seed: int, longest: int = 8) -> list[list[Any]]:
+def play_randomly(client: Client, tasks: list[dict[str, Any]], episodes: int, seed: int, longest: int = 12) -> list[list[Any]]:
     """Plays random episodes on the server. Each is a list of messages and answers, in order."""
     play = partial(_play, client.url, client.environment()["tools"], tasks, seed, longest)
     with ProcessPoolExecutor(min(8, os.cpu_count() or 1), mp_context=get_context("fork")) as processes:
@@ -39,7 +39,7 @@ def _play(url: str, tools: list[dict[str, Any]], tasks: list[dict[str, Any]], se
     said: list[Any] = [*prompt_messages(row)]
     seen = _Seen(rng, _text_of(said))
     for number_of_call in range(longest):
-        # The number of calls is random too: short episodes are likelier than long ones.
+        # The number of calls is random too. Long episodes must occur often enough, or the model stops before long tasks end.
         call = seen.call(tools) if number_of_call == 0 or rng.random() < CALL_AGAIN else None
         if call is None:
             break
