@@ -126,20 +126,19 @@ class Trainer:
         return asked
 
     def collect(self) -> tuple[Collected, dict[str, float]]:
-        """Plays the rollouts of this iteration. Time without an open request at the policy counts as environment time."""
-        begun, busy = time.perf_counter(), self.policy.busy_seconds()
+        """Returns the rollouts of this iteration, and the seconds that they took."""
         for retries_left in range(RETRIES, -1, -1):
-            collected, failure = self.play(self.request())
+            collected, failure, seconds = self.play(self.request())
             if failure is None:
-                break
+                return collected, seconds
             self.next_attempt()
             if not retries_left:
                 raise RuntimeError(f"{failure}; gave up after {RETRIES} retries; start the trainer again to continue this run")
-        sampling = self.policy.busy_seconds() - busy
-        return collected, {"sampling": sampling, "environment": time.perf_counter() - begun - sampling}
 
-    def play(self, request: Row) -> tuple[Collected, str | None]:
-        """Plays a request to its end. Returns its rows. If they must not be trained on, also returns the reason."""
+    def play(self, request: Row) -> tuple[Collected, str | None, dict[str, float]]:
+        """Plays a request to its end. Returns its rows, the reason if they must not be trained on, and seconds."""
+        clocks = lambda: (time.perf_counter(), self.policy.busy_seconds(), self.policy.engine.seconds)
+        begun = clocks()
         collected, failure = Collected(branch=request.get("branch", [])), None
         try:
             for event in self.client.rollouts(**request):
@@ -158,7 +157,10 @@ class Trainer:
             failure = error.message
         if failure is None and not collected.episodes:
             failure = f"no rollout can be trained on; left out: {dict(collected.left_out)}"
-        return collected, failure
+        whole, sampling, engine = (now - before for now, before in zip(clocks(), begun))
+        # An environment that delays some episodes keeps other requests open, so its cost is between these two differences.
+        seconds = {"sampling": sampling, "environment": whole - sampling, "engine": engine, "engine_idle": whole - engine}
+        return collected, failure, seconds
 
     def held_out(self, tasks: list[Row], repeats: int = 8) -> float:
         """Plays tasks that are not trained on, with the current weights, and returns the mean reward."""
@@ -167,7 +169,7 @@ class Trainer:
         # Other tasks or settings get another id, because an id belongs to one body.
         digest = hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()[:12]
         request["request"] = f"{self.name}-held-out-{self.iteration}-{digest}"
-        collected, failure = self.play(request)
+        collected, failure, _ = self.play(request)
         if failure is not None:
             raise RuntimeError(failure)
         return collected.reward()

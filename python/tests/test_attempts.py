@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import time
 import types
 import unittest
 from pathlib import Path
@@ -46,7 +47,8 @@ class Bare(Trainer):
 
     def __init__(self, client: Played, folder: Path, iteration: int = 0) -> None:
         self.client, self.folder, self.name, self.iteration = client, folder, "run", iteration
-        self.policy = types.SimpleNamespace(url="http://127.0.0.1:1/v1", name="policy", busy_seconds=lambda: 0.0)
+        engine = types.SimpleNamespace(seconds=0.0)
+        self.policy = types.SimpleNamespace(url="http://127.0.0.1:1/v1", name="policy", busy_seconds=lambda: 0.0, engine=engine)
         self.settings, self.tasks, self.sampled = Settings(), [{}], 0
 
 
@@ -104,6 +106,21 @@ class Attempts(unittest.TestCase):
         seeds = [Bare(Played(), self.folder, at).request()["seed"] for at in (0, 0, 1, 2)]
         self.assertEqual(seeds[0], seeds[1])
         self.assertEqual(len(set(seeds)), 3)
+
+    def test_the_cost_of_the_environment_is_measured_in_two_ways(self) -> None:
+        client = Played([row("a"), END])
+        trainer = Bare(client, self.folder)
+
+        def play(**request: object):
+            time.sleep(0.02)
+            # A request was open all the time, and the engine worked for half of it.
+            trainer.policy.busy_seconds, trainer.policy.engine.seconds = lambda: 0.02, 0.01
+            return Played.rollouts(client, **request)
+
+        client.rollouts = play
+        _, seconds = trainer.collect()
+        self.assertEqual(set(seconds), {"sampling", "environment", "engine", "engine_idle"})
+        self.assertAlmostEqual(seconds["engine_idle"] - seconds["environment"], 0.01)
 
     def test_gives_up_after_three_retries_and_the_next_start_goes_on(self) -> None:
         client = Played(*[[FAILED]] * 4, [row("a"), END])

@@ -69,7 +69,7 @@ class Training(unittest.TestCase):
         metrics = self.lines("metrics.jsonl")
         for one in metrics:
             self.assertLessEqual(one["logprob_difference"], 1e-3)
-            self.assertEqual(set(one["seconds"]), {"sampling", "environment", "update", "total"})
+            self.assertEqual(set(one["seconds"]), {"sampling", "environment", "engine", "engine_idle", "update", "total"})
         self.check_uses(2, 32)
 
     def test_step_rewards_and_trees_train_too(self) -> None:
