@@ -285,13 +285,18 @@ class Trainer:
         episodes = collected.episodes
         sampled = sum(one.sampled for one in episodes)
         self.sampled += sampled
-        solved = Counter(one.task for one in episodes if one.reward > 0)
+        rewards: dict[int, list[float]] = {}
+        for one in episodes:
+            rewards.setdefault(one.task, []).append(one.reward)
         return {
             "iteration": self.iteration,
             "request": self.request()["request"],
             "reward": collected.reward(),
-            "tasks": len({one.task for one in episodes}),
-            "tasks_solved_once": len(solved),
+            "tasks": len(rewards),
+            # Tasks with no reward, with a reward in at least one episode, and with the full reward in every episode.
+            "dead_groups": sum(max(group) <= 0 for group in rewards.values()),
+            "tasks_solved_once": sum(max(group) > 0 for group in rewards.values()),
+            "solved_groups": sum(min(group) >= 1 for group in rewards.values()),
             "rows": len(episodes),
             "left_out": dict(collected.left_out),
             "steps": sum(len(one.steps) for one in episodes) / len(episodes),

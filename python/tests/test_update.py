@@ -49,6 +49,10 @@ class Updates(unittest.TestCase):
         self.assertEqual(self.trained(entropy=0.0), [1, 1])
         self.assertEqual(self.trained(kl=0.1), [0, 0, 1, 1, 2, 2])
 
+    def test_metrics_count_dead_and_solved_groups(self) -> None:
+        metrics = make().metrics(Collected(group(0, 0, 0) + group(1, 1, 0) + group(2, 1, 1) + group(3, 0, 0)), {})
+        self.assertEqual([metrics[name] for name in ("tasks", "dead_groups", "tasks_solved_once", "solved_groups")], [4, 2, 2, 1])
+
     def test_dropout_is_off_in_an_update(self) -> None:
         trainer, states = make(entropy=0.01), []
         trainer.model.train()
