@@ -3,13 +3,14 @@ import type { RunEvent } from "../agent/invocation.ts";
 import { createFamily } from "../agent/transfer.ts";
 import type { Agent } from "../core/agent.ts";
 import { ellipsis } from "../core/ellipsis.ts";
-import { HoldfastError, invalidOption } from "../core/errors.ts";
+import { HoldfastError, invalidOption, unlessCoded } from "../core/errors.ts";
 import type { NumberedEvent } from "../core/event.ts";
 import { isObject } from "../core/json.ts";
 import { notAllowed, type DecoratingProtocol, type Reply, type Request } from "../core/protocol.ts";
 import { inForceIn } from "../core/session.ts";
-import type { Conversations, SessionInfo } from "../core/sessions.ts";
+import type { Conversations } from "../core/sessions.ts";
 import type { AgentState } from "../core/shared-state.ts";
+import type { Listed } from "../core/store.ts";
 import { conversationsOf } from "../session/of-user.ts";
 import { createAdkEvents, type AdkEvent } from "./adk/events.ts";
 import { readMessage } from "./adk/parts.ts";
@@ -34,6 +35,9 @@ export interface AdkProtocolOptions {
 
 /** The path of all routes. It is the `backendUrl` of ADK's web UI. */
 export const adkPath = "/v1/adk";
+
+/** Maximum number of sessions in a list whose states are read at the same time. */
+const readAtOnce = 16;
 
 interface AdkSession {
   id: string;
@@ -76,13 +80,15 @@ export function adkProtocol({ agents, version }: AdkProtocolOptions): Decorating
     return { app, sessions: conversationsOf(app.sessions, user), user };
   }
 
-  function toSession(
-    { app, user }: Place,
-    info: Pick<SessionInfo, "session" | "touched">,
-    state: AgentState,
-  ): AdkSession {
+  function toSession({ app, user }: Place, info: Pick<Listed, "session" | "touched">, state: AgentState): AdkSession {
     const { session: id, touched } = info;
     return { id, appName: app.agent.name, userId: user, state, events: [], lastUpdateTime: touched / 1000 };
+  }
+
+  /** Returns a listed session; undefined if it was deleted since it was listed. */
+  async function toListed(place: Place, info: Listed): Promise<AdkSession | undefined> {
+    const state = await place.app.sessions.state(info.session).catch(unlessCoded("session_not_found"));
+    return state && toSession(place, info, state);
   }
 
   async function wholeSession(place: Place, id: string): Promise<AdkSession> {
@@ -124,11 +130,14 @@ export function adkProtocol({ agents, version }: AdkProtocolOptions): Decorating
     "/apps/*/users/*/sessions": {
       async GET([name = "", user = ""]) {
         const place = findPlace(name, user);
-        const found: AdkSession[] = [];
-        for await (const info of place.sessions.list({ open: true })) {
-          found.push(toSession(place, info, await place.app.sessions.state(info.session)));
+        const listed: Listed[] = [];
+        for await (const info of place.sessions.list({ open: true })) listed.push(info);
+        const found: (AdkSession | undefined)[] = [];
+        for (let from = 0; from < listed.length; from += readAtOnce) {
+          const group = listed.slice(from, from + readAtOnce);
+          found.push(...(await Promise.all(group.map((info) => toListed(place, info)))));
         }
-        return ok(found);
+        return ok(found.filter((session) => session !== undefined));
       },
       async POST([name = "", user = ""], { body }) {
         const place = findPlace(name, user);

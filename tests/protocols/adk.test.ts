@@ -95,6 +95,23 @@ onEveryStore("a session is opened, run, read again, changed and deleted", async 
   expect((await send("GET", at)).body).toEqual([]);
 });
 
+test("a list leaves out a session that is deleted while the list is read", async () => {
+  const sessions = createSessions({ app: "counter", store: memoryStore() });
+  const gone = await sessions.open({ user: "ann" });
+  const kept: string[] = [];
+  for (let count = 0; count < 40; count++) kept.push((await sessions.open({ user: "ann" })).session);
+  let [reading, most] = [0, 0];
+  const state: typeof sessions.state = async (session, version) => {
+    most = Math.max(most, ++reading);
+    if (session === gone.session) await sessions.close(session);
+    return sessions.state(session, version).finally(() => reading--);
+  };
+  const { send } = served(polite(), { ...sessions, state });
+  const { status, body } = await send("GET", at);
+  expect([status, body.map(({ id }: { id: string }) => id).toSorted()]).toEqual([200, kept.toSorted()]);
+  expect(most).toBe(16);
+});
+
 test("a trace has a span for the turn, the agent, each answer and each call, within one another", async () => {
   const { send } = served();
   const { id } = (await send("POST", at, null)).body;
