@@ -124,7 +124,7 @@ def read_settings(flags: argparse.Namespace) -> Settings:
     for one in flags.branch or (["4@2"] if flags.credit == "tree" else []):
         ways, step = one.split("@")
         branch.append({"ways": int(ways), "step": int(step)})
-    names = ("iterations", "tokens", "tasks", "repeats", "credit", "rate", "updates", "clip", "kl", "entropy", "temperature", "discount",
+    names = ("iterations", "tokens", "tasks", "choose", "repeats", "credit", "rate", "updates", "clip", "kl", "entropy", "temperature", "discount",
              "max_tokens", "max_steps", "concurrency", "micro_tokens", "seed", "stop_at")
     return Settings(branch=branch, **{name: getattr(flags, name) for name in names})
 
@@ -157,6 +157,8 @@ def read_flags(arguments: list[str]) -> argparse.Namespace:
     add("--tokens", type=int, default=0, help="stop after this many sampled tokens; 0: no limit")
     add("--stop-at", type=float, default=2.0, help="stop when the mean reward of an iteration reaches this value")
     add("--tasks", type=int, default=64 if cuda else 32, help="number of tasks per iteration")
+    add("--choose", choices=["need", "random"], default="need",
+        help="how to choose tasks if there are more than --tasks: need prefers tasks that are solved sometimes")
     add("--repeats", type=int, default=16 if cuda else 8, help="number of episodes per task and iteration")
     add("--credit", choices=["outcome", "rloo", "steps", "tree"], default="outcome", help="how answers get their advantages")
     add("--branch", action="append", metavar="WAYS@STEP", help="where --credit tree forks episodes (default: 4@2, 4 ways after step 2)")

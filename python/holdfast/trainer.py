@@ -30,6 +30,8 @@ WARM_STEPS = 20
 # The learning rate and the entropy bonus in the last iteration, as a fraction of their largest values.
 LEAST_RATE = 0.1
 RETRIES = 3
+# Added to p * (1 - p) of a task's last mean reward p, so that tasks with an equal reward in all episodes are drawn too.
+LEAST_NEED = 0.05
 
 
 @dataclass
@@ -39,6 +41,7 @@ class Settings:
     iterations: int = 20
     tokens: int = 0
     tasks: int = 64
+    choose: str = "need"
     repeats: int = 16
     credit: str = "outcome"
     branch: list[dict[str, int]] = field(default_factory=list)
@@ -69,6 +72,8 @@ class Trainer:
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=settings.rate, betas=(0.9, 0.99), weight_decay=0.0)
         self.reference = copy.deepcopy(self.model).requires_grad_(False) if settings.kl > 0 else None
         self.iteration, self.sampled, self.made, self.history = 0, 0, 0, []
+        # The mean reward of each played task, by iteration.
+        self.results: list[dict[int, float]] = []
 
     def run(self, report: Callable[[Row], None] = lambda metrics: None) -> list[Row]:
         settings = self.settings
@@ -97,11 +102,9 @@ class Trainer:
     def request(self) -> Row:
         """Returns the request of this iteration. It stays the same until the attempt has failed."""
         settings, attempt = self.settings, self.attempt()
-        rng = random.Random(f"{settings.seed} {self.iteration}")
-        tasks = [self.tasks[at] for at in rng.sample(range(len(self.tasks)), min(settings.tasks, len(self.tasks)))]
         asked: Row = {
             "request": f"{self.name}-{self.iteration}" + (f".{attempt}" if attempt else ""),
-            "tasks": tasks,
+            "tasks": [self.tasks[at] for at in self.choose()],
             "repeats": settings.repeats,
             "model": {
                 "url": self.policy.url,
@@ -124,6 +127,24 @@ class Trainer:
         if settings.branch:
             asked["branch"] = settings.branch
         return asked
+
+    def choose(self) -> list[int]:
+        """Draws the tasks of this iteration. With `choose="need"`, a task that is solved sometimes is likelier than others.
+
+        The draw depends only on results in the checkpoint, so a trainer that is started again asks for the same tasks.
+        """
+        settings, everything = self.settings, range(len(self.tasks))
+        rng = random.Random(f"{settings.seed} {self.iteration}")
+        if settings.choose != "need" or settings.tasks >= len(self.tasks):
+            return rng.sample(everything, min(settings.tasks, len(self.tasks)))
+        last = {task: reward for result in self.results for task, reward in result.items()}
+
+        def weight(task: int) -> float:
+            solved = min(1.0, max(0.0, last.get(task, 0.5)))
+            return solved * (1 - solved) + LEAST_NEED
+
+        # The largest values of random^(1 / weight) are a weighted draw without repetition.
+        return sorted(everything, key=lambda task: -(rng.random() ** (1 / weight(task))))[: settings.tasks]
 
     def collect(self) -> tuple[Collected, dict[str, float]]:
         """Returns the rollouts of this iteration, and the seconds that they took."""
@@ -288,10 +309,14 @@ class Trainer:
         rewards: dict[int, list[float]] = {}
         for one in episodes:
             rewards.setdefault(one.task, []).append(one.reward)
+        self.results.append({task: sum(group) / len(group) for task, group in rewards.items()})
+        last = {task: reward for result in self.results for task, reward in result.items()}
         return {
             "iteration": self.iteration,
             "request": self.request()["request"],
             "reward": collected.reward(),
+            # Chosen tasks are harder than others. This is the mean of the last result of every task that was played.
+            "reward_all_tasks": sum(last.values()) / len(last),
             "tasks": len(rewards),
             # Tasks with no reward, with a reward in at least one episode, and with the full reward in every episode.
             "dead_groups": sum(max(group) <= 0 for group in rewards.values()),
@@ -314,6 +339,7 @@ class Trainer:
             "sampled": self.sampled,
             "made": self.made,
             "history": self.history,
+            "results": self.results,
             "sessions": sessions,
             "settings": asdict(self.settings),
         }
@@ -330,7 +356,7 @@ class Trainer:
             self.model.load_state_dict(saved["model"])
         self.optimizer.load_state_dict(saved["optimizer"])
         self.iteration, self.sampled, self.made = saved["iteration"], saved["sampled"], saved["made"]
-        self.history = saved["history"]
+        self.history, self.results = saved["history"], saved.get("results", [{}] * saved["iteration"])
         self._append(saved)
         return True
 

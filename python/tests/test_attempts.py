@@ -49,7 +49,7 @@ class Bare(Trainer):
         self.client, self.folder, self.name, self.iteration = client, folder, "run", iteration
         engine = types.SimpleNamespace(seconds=0.0)
         self.policy = types.SimpleNamespace(url="http://127.0.0.1:1/v1", name="policy", busy_seconds=lambda: 0.0, engine=engine)
-        self.settings, self.tasks, self.sampled = Settings(), [{}], 0
+        self.settings, self.tasks, self.sampled, self.results = Settings(), [{}], 0, []
 
 
 @needs_torch
@@ -106,6 +106,25 @@ class Attempts(unittest.TestCase):
         seeds = [Bare(Played(), self.folder, at).request()["seed"] for at in (0, 0, 1, 2)]
         self.assertEqual(seeds[0], seeds[1])
         self.assertEqual(len(set(seeds)), 3)
+
+    def test_tasks_that_are_solved_sometimes_are_chosen_more_often(self) -> None:
+        def chosen(choose: str) -> list[int]:
+            times = [0] * 40
+            for iteration in range(200):
+                trainer = Bare(Played(), self.folder, iteration)
+                trainer.tasks, trainer.settings = [{}] * 40, Settings(tasks=10, choose=choose)
+                # Half of the tasks are always solved, and the others half of the time.
+                trainer.results = [{task: 1.0 for task in range(40)}, {task: 0.5 for task in range(20)}]
+                drawn = trainer.choose()
+                self.assertEqual((drawn, len(set(drawn))), (trainer.choose(), 10))
+                for task in drawn:
+                    times[task] += 1
+            return [sum(times[:20]), sum(times[20:])]
+
+        often, seldom = chosen("need")
+        self.assertGreater(often, 2 * seldom)
+        self.assertGreater(seldom, 100)
+        self.assertLess(abs(chosen("random")[0] - 1000), 100)
 
     def test_the_cost_of_the_environment_is_measured_in_two_ways(self) -> None:
         client = Played([row("a"), END])
