@@ -24,6 +24,8 @@ class Step:
     after: float = 0.0
     advantage: float = 0.0
     trained: bool = True
+    # The weights that sampled the answer, if its server told.
+    version: int | None = None
 
 
 @dataclass
@@ -63,15 +65,14 @@ def read_row(row: Row, branch: Sequence[dict[str, int]] = ()) -> Episode | str:
     tokens: list[int] = []
     log_probs: list[float] = []
     steps: list[Step] = []
-    for answer, calls in _answers(row):
-        prompt, sampled, recorded = answer
+    for (prompt, sampled, recorded), calls, version in _answers(row):
         if prompt[: len(tokens)] != tokens:
             return "broken tokens"
         if len(sampled) != len(recorded):
             return "no log-probs"
         log_probs += [0.0] * (len(prompt) - len(tokens)) + recorded
         tokens = prompt + sampled
-        steps.append(Step(len(prompt), len(tokens), calls))
+        steps.append(Step(len(prompt), len(tokens), calls, version=version))
     if not steps:
         return "no tokens"
     _add_step_rewards(steps, row)
@@ -85,8 +86,8 @@ def read_row(row: Row, branch: Sequence[dict[str, int]] = ()) -> Episode | str:
     return Episode(task, repeat, str(row.get("session_id", "")), float(row["reward"]), tokens, log_probs, steps, ways, forks, root)
 
 
-def _answers(row: Row) -> Iterable[tuple[tuple[list[int], list[int], list[float]], list[str]]]:
-    """Yields the tokens of each answer, and the ids of its calls."""
+def _answers(row: Row) -> Iterable[tuple[tuple[list[int], list[int], list[float]], list[str], int | None]]:
+    """Yields the tokens of each answer, the ids of its calls, and the version of the weights."""
     output = row.get("response", {}).get("output", [])
     starts = [at for at, item in enumerate(output) if "prompt_token_ids" in item] + [len(output)]
     for start, end in zip(starts, starts[1:]):
@@ -96,7 +97,7 @@ def _answers(row: Row) -> Iterable[tuple[tuple[list[int], list[int], list[float]
         if recorded is None:
             recorded = [one["logprob"] for one in (item.get("logprobs") or {}).get("content") or []]
         calls = [one["call_id"] for one in output[start:end] if one.get("type") == "function_call"]
-        yield (item["prompt_token_ids"], sampled, recorded), calls
+        yield (item["prompt_token_ids"], sampled, recorded), calls, item.get("policy_version")
 
 
 def _add_step_rewards(steps: list[Step], row: Row) -> None:

@@ -35,6 +35,8 @@ class Sample:
     finish: str = "length"
     error: str | None = None
     cancelled: bool = False
+    # The weights that sampled the first token.
+    version: int = 0
 
 
 class Engine:
@@ -52,6 +54,8 @@ class Engine:
         self.model_lock = threading.Lock()
         self.stopping = False
         self.sampled, self.seconds, self.steps = 0, 0.0, 0
+        # The number of the weights. It changes only while `model_lock` is held.
+        self.version = 0
         make = lambda dtype, value: torch.full((slots + 1,), value, dtype=dtype, device=self.device)
         self.last, self.positions = make(torch.long, 0), make(torch.long, 0)
         self.alive, self.temperatures = make(torch.bool, False), make(torch.float, 1.0)
@@ -121,7 +125,7 @@ class Engine:
             entry.fill(filled)
             self._replay(("prefill", rows, width), lambda: self._enter(entry))
             for (slot, sample), token, log_prob in zip(batch, entry.drawn.tolist(), entry.log_probs.tolist()):
-                self.active[slot] = sample
+                self.active[slot], sample.version = sample, self.version
                 self._take(slot, sample, [token], [log_prob])
 
     def _enter(self, entry: "Entry") -> None:

@@ -34,7 +34,7 @@ class Policy:
         self.model, self.format, self.name = model, format, name
         self.engine = Engine(model, format.stops, slots)
         self.inside, self.since, self.busy = 0, 0.0, 0.0
-        self.requests, self.retokenised, self.version = 0, 0, 0
+        self.requests, self.retokenised = 0, 0
         self.finished: deque[tuple[asyncio.Future[Sample], Sample]] = deque()
         self.woken = False
         self.loop = asyncio.new_event_loop()
@@ -50,11 +50,12 @@ class Policy:
     def url(self) -> str:
         return f"http://{self.host}:{self.port}/v1"
 
-    def reload(self, state: dict[str, torch.Tensor]) -> None:
-        """Replaces the weights between two blocks of decode steps."""
+    def reload(self, state: dict[str, torch.Tensor], version: int | None = None) -> int:
+        """Replaces the weights between two blocks of decode steps. Returns their version."""
         with self.engine.model_lock:
             self.model.load_state_dict(state)
-            self.version += 1
+            self.engine.version = self.engine.version + 1 if version is None else version
+            return self.engine.version
 
     def busy_seconds(self) -> float:
         """Returns the seconds with at least one open request. The rest of a collection's time is spent in environments."""
@@ -63,7 +64,7 @@ class Policy:
     def health(self) -> dict[str, Any]:
         engine = self.engine
         return {
-            "status": "ok", "model": self.name, "version": self.version, "requests": self.requests,
+            "status": "ok", "model": self.name, "version": engine.version, "requests": self.requests,
             "active": len(engine.active), "waiting": len(engine.waiting), "sampled_tokens": engine.sampled,
             "engine_seconds": round(engine.seconds, 3), "retokenised": self.retokenised,
         }
@@ -126,7 +127,7 @@ class Policy:
                 for name, arguments in answer.calls
             ]
             finish = "tool_calls" if finish == "stop" else finish
-        choice: dict[str, Any] = {"index": 0, "message": message, "finish_reason": finish}
+        choice: dict[str, Any] = {"index": 0, "message": message, "finish_reason": finish, "policy_version": sample.version}
         reply: dict[str, Any] = {
             "id": f"chatcmpl-{new_call_id()}", "object": "chat.completion", "created": int(time.time()), "model": self.name,
             "choices": [choice],
@@ -164,8 +165,7 @@ class Policy:
             if method == "POST" and path == "/reload":
                 check_reload(headers, peer)
                 given = json.loads(content)["path"]
-                await self.loop.run_in_executor(None, lambda: self.reload(load_weights(given)))
-                return 200, {"version": self.version}
+                return 200, {"version": await self.loop.run_in_executor(None, lambda: self.reload(load_weights(given)))}
             if path == "/health":
                 return 200, self.health()
             if path == "/v1/models":

@@ -36,6 +36,11 @@ class Reading(unittest.TestCase):
         self.assertEqual(episode.log_probs, [0, 0, -0.5, -0.5, 0, -0.5])
         self.assertEqual(episode.sampled, 3)
 
+    def test_an_answer_tells_which_weights_sampled_it(self) -> None:
+        given = row()
+        given["response"]["output"][2]["policy_version"] = 7
+        self.assertEqual([step.version for step in read_row(given).steps], [None, 7])
+
     def test_names_of_nemo_gym_are_read_too(self) -> None:
         given = row()
         for item in given["response"]["output"][::2]:

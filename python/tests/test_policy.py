@@ -177,7 +177,7 @@ class Serving(unittest.TestCase):
                 check_reload(json_type, peer)
         for peer in ("127.0.0.1", "::1", "::ffff:127.0.0.1"):
             check_reload(json_type, peer)
-        self.assertEqual(self.policy.version, 0)
+        self.assertEqual(self.policy.health()["version"], 0)
 
     def test_weights_are_replaced_while_it_serves(self) -> None:
         user = [{"role": "user", "content": "Add 3 to the counter."}]
@@ -188,6 +188,7 @@ class Serving(unittest.TestCase):
             self.assertEqual(self.post("/reload", {"path": f"{folder}/other.pt"}), {"version": 1})
         after = self.ask(user, temperature=0)
         self.assertNotEqual(before["choices"][0]["logprobs"], after["choices"][0]["logprobs"])
+        self.assertEqual([one["choices"][0]["policy_version"] for one in (before, after)], [0, 1])
 
     def test_many_requests_at_once_are_all_answered(self) -> None:
         replies = []
