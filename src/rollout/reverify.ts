@@ -12,6 +12,7 @@ import { memoryStore } from "../stores/memory.ts";
 import { copyLog } from "../stores/front/copy-log.ts";
 import { toFields } from "./conversation.ts";
 import { createCallFinder, readLog } from "./episode-log.ts";
+import { withoutTokens } from "./play/response.ts";
 import { isOutcomeField, toVerdictFields } from "./row-fields.ts";
 
 export interface ReverifyOptions {
@@ -66,8 +67,8 @@ type Judge = (response: Json | undefined, version?: number) => Promise<TaskRow>;
 
 function createJudge(sessions: Sessions, session: string, task: TaskRow | undefined): Judge {
   return async (given, version) => {
-    // Verify sees the tool names that the environment knows, as in the episode.
-    const response = bareNames(given, sessions.environment);
+    // Verify sees no tokens, and the tool names that the environment knows, as in the episode.
+    const response = given && withoutTokens(bareNames(given, sessions.environment));
     return (await sessions.verify(session, { response, version, task })).verdict;
   };
 }

@@ -338,6 +338,16 @@ test("token ids and log-probabilities stay on the items of the transcript", asyn
   expect(outputOf(played).filter(({ type }) => type !== "function_call_output")).toEqual([call, text]);
 });
 
+test("the environment's log does not contain the tokens of the response", async () => {
+  const [ids, probs] = [{ token_ids: [4], prompt_token_ids: [1] }, { logprobs: [{ token: "D", logprob: -1 }] }];
+  const content = [{ type: "output_text", text: "Done.", ...probs }];
+  const text = { type: "message", role: "assistant", content, ...ids, ...probs };
+  const store = memoryStore();
+  const { session } = await play(rolloutOf(), { store, model: counting([{ output: [text] }]) });
+  const log = (await store.read(session, 0))?.map(({ body }) => body).join("\n");
+  expect(log).toContain('"content":[{"type":"output_text","text":"Done."}]}');
+});
+
 test("a row sets the model parameters, and its usage is summed", async () => {
   const asked: unknown[] = [];
   const inner = counting();

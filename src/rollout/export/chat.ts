@@ -2,6 +2,7 @@
 import { copyJson, type Json } from "../../core/json.ts";
 import type { Content, Item } from "../../core/model.ts";
 import type { TaskRow } from "../../core/rollout.ts";
+import { tokenFields } from "../../core/tokens.ts";
 import { toChatMessages } from "../../models/chat/messages.ts";
 import { readConversation, toFields } from "../conversation.ts";
 
@@ -10,16 +11,6 @@ export interface ChatRollout {
   completion: Json[];
   tools: Json[];
 }
-
-/** Item fields used in training, with the names that NeMo Gym and chat API servers use. */
-const trained = [
-  "prompt_token_ids",
-  "generation_token_ids",
-  "generation_log_probs",
-  "routed_experts",
-  "token_ids",
-  "logprobs",
-];
 
 export function toChat(row: TaskRow): ChatRollout {
   const { instructions, input, output, tools } = readConversation(row);
@@ -60,12 +51,12 @@ function toAnswerMessages(items: Item[]): object[] {
     : messages.map((message, at) => (at === messages.length - 1 ? { ...message, ...tokens } : message));
 }
 
-const hasTokens = (item: Item): boolean => trained.some((name) => item[name] !== undefined);
+const hasTokens = (item: Item): boolean => tokenFields.some((name) => item[name] !== undefined);
 
 function collectTokens(items: Item[]): TaskRow {
   const tokens: TaskRow = {};
   for (const item of items) {
-    for (const name of trained) if (item[name] !== undefined) tokens[name] = item[name] as Json;
+    for (const name of tokenFields) if (item[name] !== undefined) tokens[name] = item[name] as Json;
     const logprobs = contentLogprobs(item);
     if (logprobs.length > 0) tokens["logprobs"] ??= { content: logprobs };
   }

@@ -8,6 +8,7 @@ import { derivedId } from "../../agent/episodes.ts";
 import { classifyError } from "./failure.ts";
 import type { EpisodeHost } from "./episode-host.ts";
 import { toVerdictFields } from "../row-fields.ts";
+import { withoutTokens } from "./response.ts";
 
 export function environmentHost(episodes: Sessions): EpisodeHost {
   const { environment } = episodes;
@@ -32,7 +33,8 @@ export function environmentHost(episodes: Sessions): EpisodeHost {
     async verdict(rollout, { response, signal }) {
       try {
         const task = environment.task && { task: pickTask(rollout.row) };
-        const { verdict } = await episodes.verify(findSession(rollout), { response, signal, ...task });
+        const judged = { response: withoutTokens(response), signal, ...task };
+        const { verdict } = await episodes.verify(findSession(rollout), judged);
         return { verdict: toVerdictFields(verdict as TaskRow) };
       } catch (thrown) {
         if (isHoldfastError(thrown) && classifyError(thrown) === "store") throw thrown;

@@ -1,9 +1,10 @@
 // buildResponse(): turns an episode's transcript into one Responses object, the format of rollout files.
 import type { EventOf, NumberedEvent } from "../../core/event.ts";
-import { copyJson, type Json } from "../../core/json.ts";
+import { copyJson, isObject, type Json } from "../../core/json.ts";
 import type { Usage } from "../../core/model.ts";
 import { inputItems, type Rollout, type TaskRow } from "../../core/rollout.ts";
-import { brokenAnswer } from "../../core/tokens.ts";
+import { brokenAnswer, tokenFields } from "../../core/tokens.ts";
+import { toFields } from "../conversation.ts";
 
 export function buildResponse({ row, session }: Rollout, events: NumberedEvent[]): Json {
   const answers = events.filter((event) => event.type === "model.answered") as EventOf<"model.answered">[];
@@ -29,6 +30,20 @@ export function buildResponse({ row, session }: Rollout, events: NumberedEvent[]
     tools,
   };
   return copyJson(response, "the response", "drop");
+}
+
+/** Returns a response without token fields, for verify. The log keeps that response next to the verdict. */
+export function withoutTokens(response: Json): Json {
+  const { output } = toFields(response);
+  return Array.isArray(output) ? { ...toFields(response), output: output.map(withoutTokenFields) } : response;
+}
+
+/** Cleans an item, or a part of its content. Responses API servers attach log-probabilities to each text part. */
+function withoutTokenFields(item: Json): Json {
+  if (!isObject(item)) return item;
+  const kept = Object.fromEntries(Object.entries(item).filter(([name]) => !tokenFields.includes(name)));
+  const { content } = kept;
+  return Array.isArray(content) ? { ...kept, content: content.map(withoutTokenFields) } : kept;
 }
 
 /**
