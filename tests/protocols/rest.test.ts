@@ -419,27 +419,23 @@ test("a disconnecting client cancels its call without an id", async () => {
   await store.close();
 });
 
-test("a call with an id continues after its client disconnects, and a retry joins it", async () => {
+test.for(["wait", "hold"])("a retry joins a call of %s whose client has disconnected", async (name) => {
   let started = 0;
   let began = (): void => undefined;
   let finish = (): void => undefined;
   const running = new Promise<void>((resolve) => (began = resolve));
   const finished = new Promise<void>((resolve) => (finish = resolve));
+  const description = "Wait until the test lets the tool finish.";
+  const run = async () => {
+    started++;
+    began();
+    await finished;
+    return { started };
+  };
   const slow = defineEnvironment({
     name: "slow",
     state: z.object({}),
-    tools: {
-      wait: tool({
-        description: "Wait until the test lets the tool finish.",
-        concurrent: true,
-        run: async () => {
-          started++;
-          began();
-          await finished;
-          return { started };
-        },
-      }),
-    },
+    tools: { wait: tool({ description, concurrent: true, run }), hold: tool({ description, run }) },
   });
   const store = memoryStore();
   const sessions = createSessions({ environment: slow, store });
@@ -447,14 +443,30 @@ test("a call with an id continues after its client disconnects, and a retry join
   const opened = await client("POST", "/v1/sessions");
   const at = `/v1/sessions/${opened.body.session}/call`;
   const gone = new AbortController();
-  const body = { tool: "wait", call: "c1" };
+  const body = { tool: name, call: "c1" };
   const first = client("POST", at, { body, signal: gone.signal });
   await running;
   gone.abort();
   const retry = client("POST", at, { body });
   finish();
-  expect((await first).status).toBe(200);
+  expect(await first).toMatchObject({ status: 200, body: { repeated: false } });
   expect(await retry).toMatchObject({ status: 200, body: { ok: true, output: { started: 1 }, repeated: true } });
+  expect(started).toBe(1);
+  await sessions.stop();
+  await store.close();
+});
+
+test("a different call with the id of a running call is refused", async () => {
+  const store = memoryStore();
+  const sessions = createSessions({ environment: counter, store });
+  const client = clientOf(sessions);
+  const at = `${await started(client)}/call`;
+  const replies = [1, 2, 1].map((by) => client("POST", at, { body: { tool: "add", input: { by }, call: "c1" } }));
+  expect(await Promise.all(replies)).toMatchObject([
+    { status: 200, body: { output: { count: 4 }, repeated: false } },
+    { status: 409, body: { error: { code: "call_conflict" } } },
+    { status: 200, body: { output: { count: 4 }, repeated: true } },
+  ]);
   await sessions.stop();
   await store.close();
 });
