@@ -1,16 +1,6 @@
 // The tokens in a model's answer, as its server sampled them. They are never computed from text.
 import type { Item } from "./model.ts";
 
-/** Item fields used in training, with the names that NeMo Gym and chat API servers use. */
-export const tokenFields: readonly string[] = [
-  "prompt_token_ids",
-  "generation_token_ids",
-  "generation_log_probs",
-  "routed_experts",
-  "token_ids",
-  "logprobs",
-];
-
 interface SampledTokens {
   /** The token ids of the prompt. */
   prompt: readonly number[];

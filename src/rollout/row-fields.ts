@@ -1,4 +1,4 @@
-// The row fields that are not part of the task: the outcome, and the metrics that verify returned.
+// The row fields that are not part of the task: the outcome, the metrics that verify returned, and the tokens of items.
 import { equalJson, isObject, setOwn, type Json } from "../core/json.ts";
 import type { FailureKind, TaskRow } from "../core/rollout.ts";
 import { withoutLineage } from "./tree.ts";
@@ -19,6 +19,16 @@ const marks = new Set([
   "_ng_failure_terminal",
   "_ng_no_persist",
 ]);
+
+/** Item fields used in training, with the names that NeMo Gym and chat API servers use. */
+export const tokenFields: readonly string[] = [
+  "prompt_token_ids",
+  "generation_token_ids",
+  "generation_log_probs",
+  "routed_experts",
+  "token_ids",
+  "logprobs",
+];
 
 export const isOutcomeField = (name: string): boolean => outcomeFields.has(name);
 

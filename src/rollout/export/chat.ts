@@ -2,9 +2,9 @@
 import { copyJson, type Json } from "../../core/json.ts";
 import type { Content, Item } from "../../core/model.ts";
 import type { TaskRow } from "../../core/rollout.ts";
-import { tokenFields } from "../../core/tokens.ts";
 import { toChatMessages } from "../../models/chat/messages.ts";
 import { readConversation, toFields } from "../conversation.ts";
+import { tokenFields } from "../row-fields.ts";
 
 export interface ChatRollout {
   prompt: Json[];

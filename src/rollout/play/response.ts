@@ -3,8 +3,9 @@ import type { EventOf, NumberedEvent } from "../../core/event.ts";
 import { copyJson, isObject, type Json } from "../../core/json.ts";
 import type { Usage } from "../../core/model.ts";
 import { inputItems, type Rollout, type TaskRow } from "../../core/rollout.ts";
-import { brokenAnswer, tokenFields } from "../../core/tokens.ts";
+import { brokenAnswer } from "../../core/tokens.ts";
 import { toFields } from "../conversation.ts";
+import { tokenFields } from "../row-fields.ts";
 
 export function buildResponse({ row, session }: Rollout, events: NumberedEvent[]): Json {
   const answers = events.filter((event) => event.type === "model.answered") as EventOf<"model.answered">[];
