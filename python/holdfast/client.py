@@ -207,6 +207,9 @@ class Client:
                 self._own().disconnect()
                 error = Unreachable(502, "server_failed", f"{self.url} does not answer: {broken}")
                 error.__cause__ = broken
+                if isinstance(broken, TimeoutError):
+                    # The attempt was long enough as a pause. The call may still run, and the next attempt waits for it.
+                    pause = _Pause()
             now = time.monotonic()
             deadline = now + self.patience if deadline is None else deadline
             if now >= deadline:

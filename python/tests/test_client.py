@@ -5,9 +5,11 @@ from __future__ import annotations
 import copy
 import multiprocessing
 import pickle
+import socket
 import threading
 import unittest
 from typing import Any
+from unittest import mock
 
 from holdfast.client import Client, HoldfastError, Unreachable
 from .support import ANSWERS, TASK, ServedCase, counter_tasks, needs_server
@@ -196,8 +198,17 @@ class Slow(ServedCase):
 
     def test_a_call_longer_than_the_timeout_runs_once_and_completes(self) -> None:
         # The time-out is as long as the patience, as in the defaults.
-        session = self.connect(timeout=1, patience=1).open({"answer": ""})
-        self.assertEqual(session.call("wait", seconds=1.5)["output"], {"started": 1})
+        client = self.connect(timeout=1, patience=1)
+        for tool in ("wait", "hold"):
+            self.assertEqual(client.open({"answer": ""}).call(tool, seconds=1.5)["output"], {"started": 1})
+
+    def test_the_client_pauses_only_briefly_after_a_timeout(self) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as silent, mock.patch("holdfast.client.time.sleep") as sleep:
+            client = Client(f"http://127.0.0.1:{silent.getsockname()[1]}", timeout=0.05, patience=0.5)
+            self.assertRaises(Unreachable, client.environment)
+        pauses = [call.args[0] for call in sleep.call_args_list]
+        self.assertGreater(len(pauses), 3)
+        self.assertLess(max(pauses), 0.08)
 
 
 @needs_server

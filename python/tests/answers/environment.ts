@@ -4,6 +4,18 @@ import { z } from "zod";
 
 const starts = new Map<string, number>();
 
+const slow = {
+  description: "Wait, and return how often a slow tool of the session was started.",
+  input: z.object({ seconds: z.number() }),
+};
+
+async function wait(session: string, seconds: number): Promise<{ started: number }> {
+  const started = (starts.get(session) ?? 0) + 1;
+  starts.set(session, started);
+  await new Promise((resolve) => setTimeout(resolve, 1000 * seconds));
+  return { started };
+}
+
 const answered = z.object({
   output: z.array(z.object({ type: z.literal("message"), content: z.array(z.object({ text: z.string() })) })),
 });
@@ -14,17 +26,8 @@ export default defineEnvironment({
   task: z.object({ answer: z.string() }),
   seed: () => ({ notes: [] }),
   tools: {
-    wait: tool({
-      description: "Wait, and return how often this was started.",
-      concurrent: true,
-      input: z.object({ seconds: z.number() }),
-      run: async ({ session }, { seconds }) => {
-        const started = (starts.get(session) ?? 0) + 1;
-        starts.set(session, started);
-        await new Promise((resolve) => setTimeout(resolve, 1000 * seconds));
-        return { started };
-      },
-    }),
+    wait: tool({ ...slow, concurrent: true, run: ({ session }, { seconds }) => wait(session, seconds) }),
+    hold: tool({ ...slow, run: ({ session }, { seconds }) => wait(session, seconds) }),
     note: tool({
       description: "Keep a note.",
       input: z.object({ note: z.string().nullable(), again: z.number().int().optional() }),
