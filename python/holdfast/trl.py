@@ -56,7 +56,7 @@ class Environment:
     def _call(self, tool: str, arguments: Row) -> str:
         # Discards a reward that was requested before this call, because the call may change the state.
         self._reward = None
-        return self._episode.call(tool, {name: value for name, value in arguments.items() if value is not None})
+        return self._episode.call(tool, arguments)
 
     def _pick(self, row: Row) -> Row:
         known = self._fields
@@ -107,14 +107,19 @@ def _checked(tool: Row) -> str:
 def _method(tool: Row, asynchronous: bool) -> Callable[..., Any]:
     """Makes a method that calls the tool. TRL reads its name, type hints and docstring as the tool's definition."""
 
+    properties, required = tool["input"].get("properties", {}), tool["input"].get("required", [])
+
+    def given(arguments: Row) -> Row:
+        # TRL describes an optional argument as nullable, so a model may write null to leave it out.
+        return {name: value for name, value in arguments.items() if value is not None or name in required}
+
     def call(self: Environment, **arguments: Any) -> str:
-        return self._call(tool["name"], arguments)
+        return self._call(tool["name"], given(arguments))
 
     async def call_async(self: Environment, **arguments: Any) -> str:
-        return await asyncio.wrap_future(self._client.background(self._call, tool["name"], arguments))
+        return await asyncio.wrap_future(self._client.background(self._call, tool["name"], given(arguments)))
 
     method: Any = call_async if asynchronous else call
-    properties, required = tool["input"].get("properties", {}), tool["input"].get("required", [])
     parameters = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)]
     notes: dict[str, Any] = {}
     lines = [_one_line(tool.get("description") or tool["name"])]

@@ -237,6 +237,14 @@ class Answers(ServedCase):
             output = mock.Mock(response_ids=[ord(one) for one in ids], response_mask=mask)
             self.assertEqual(loop._last_answer(output), answer)
 
+    def test_trl_passes_null_for_a_required_argument_and_leaves_out_an_optional_one(self) -> None:
+        made = trl.environment(self.server.url)
+        self.addCleanup(made._client.close)
+        environment = made()
+        environment.reset(answer="blue")
+        self.assertEqual(json.loads(environment.note(note=None, again=None)), {"notes": 1})
+        self.assertEqual(environment._episode.session.state(), {"notes": [None]})
+
     def test_trl_raises_the_error_of_a_verify_that_needs_the_answer(self) -> None:
         made = trl.environment(self.server.url)
         self.addCleanup(made._client.close)
