@@ -156,7 +156,7 @@ test("a child process that cannot be spawned fails at once, and leaves no timer 
   const message = expect.stringContaining("cannot be started: spawn ENOTDIR");
   const { list } = use({ command: process.execPath, cwd: import.meta.filename });
   await expect(list()).rejects.toMatchObject({ code: "server_failed", message });
-  expect(timers()).toBe(before);
+  expect(timers()).toBeLessThanOrEqual(before);
 });
 
 test("a call during close() gets a new child process, which the end of the old one does not disturb", async () => {

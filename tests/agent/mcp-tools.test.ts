@@ -23,6 +23,9 @@ import { z } from "zod";
 import { createProcessServer } from "../../src/agent/mcp/process.ts";
 import { finish } from "./engine.ts";
 
+/** Called when a call of the tool `hang` has started. */
+let onHang = (): void => undefined;
+
 const tally = defineEnvironment({
   name: "tally",
   state: z.object({ count: z.number().default(0) }),
@@ -38,7 +41,10 @@ const tally = defineEnvironment({
       description: "Hang.",
       concurrent: true,
       timeout: 1_000,
-      run: () => new Promise<never>(() => undefined),
+      run: () => {
+        onHang();
+        return new Promise<never>(() => undefined);
+      },
     }),
   },
   verify: () => 0,
@@ -193,9 +199,9 @@ test("an interrupted call is not repeated, unless the server applies it once", a
   for (const effects of ["external", "once"] as const) {
     const sessions = createSessions({ app: "app", store: memoryStore() });
     const { session } = await sessions.open();
-    const agent = agentOf([{ calls: [{ name: "hang" }] }, "Done."], { url: `${url}/mcp`, effects, timeout: 300 });
+    const agent = agentOf([{ calls: [{ name: "hang" }] }, "Done."], { url: `${url}/mcp`, effects });
     const leaving = new AbortController();
-    setTimeout(() => leaving.abort(), 100);
+    onHang = () => leaving.abort();
     await finish(agent, { sessions, session, message: "go", signal: leaving.signal }).catch(() => undefined);
     const again = agentOf(["Done."], { url: `${url}/mcp`, effects, timeout: 300 });
     const { events } = await finish(again, { sessions, session });
