@@ -8,9 +8,11 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from .client import Client, Json, Row, Session
+from .client import Client, HoldfastError, Json, Row, Session
 
 SEED = "_holdfast_random_seed"
+# The codes of a call whose arguments are not JSON, or are too large.
+INVALID = {"invalid_json", "not_json", "body_too_large"}
 
 
 class Episode:
@@ -34,7 +36,7 @@ class Episode:
         """Calls a tool, and returns its output or its error as text for the model."""
         self.calls += 1
         try:
-            answer = self.session.call(tool, arguments)
+            answer = self._answer(tool, arguments)
         except Exception as error:
             # Trainers turn an exception into text for the model and continue. So `reward` must raise it again.
             self._failure = self._failure or error
@@ -42,6 +44,21 @@ class Episode:
         self.failed_calls += not answer["ok"]
         output = answer["output"] if answer["ok"] else {"error": answer["error"]["message"]}
         return output if isinstance(output, str) else json.dumps(output, ensure_ascii=False)
+
+    def _answer(self, tool: str, arguments: Any) -> Row:
+        """Calls a tool. Arguments that cannot be sent, such as NaN, are a mistake of the model, and not a failure."""
+        session = self.session
+        try:
+            if arguments is None or isinstance(arguments, dict):
+                return session.call(tool, arguments)
+            reason = "they are not an object"
+        except HoldfastError as error:
+            if error.code not in INVALID:
+                raise
+            reason = error.message
+        except RecursionError:
+            reason = "they are nested too deeply"
+        return {"ok": False, "error": {"message": f"the arguments of {tool} are invalid: {reason}"}}
 
     def reward(self, answer: str | None = None) -> float:
         """Returns the reward. `answer` is the text of the model's last answer, for environments whose verify reads it.

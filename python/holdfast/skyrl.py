@@ -82,7 +82,7 @@ class HoldfastEnv(BaseTextEnv):  # type: ignore[misc]
             name, arguments = call["name"], call.get("arguments") or {}
             if not isinstance(arguments, dict):
                 raise TypeError("arguments is not an object")
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             return json.dumps({"error": f"invalid call: {error}"})
         return self.episode.call(str(name), arguments)
 

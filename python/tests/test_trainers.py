@@ -14,6 +14,7 @@ from unittest import mock
 import holdfast.skyrl
 import holdfast.verl
 from holdfast import HoldfastError, trl
+from holdfast.episode import Episode
 from .harness import GrpoTrainer, SkyrlEnv, VerlTool, VerlToolLoop, packages, skyrl_play, verl_packages, verl_tools
 from .support import ANSWERS, COUNTER, MEETING, TASK, ServedCase, counter_tasks, needs_server
 
@@ -109,6 +110,22 @@ class Counter(ServedCase):
         with self.assertRaises(HoldfastError) as failed:
             trainer.train(batch, wrong)
         self.assertEqual(failed.exception.code, "invalid_task")
+
+    def test_arguments_that_cannot_be_sent_are_a_mistake_of_the_model(self) -> None:
+        client = self.connect()
+        episode = Episode(client, TASK)
+        deep: list[Any] = []
+        for _ in range(5000):
+            deep = [deep]
+        for wrong in ({"count": float("nan")}, {"count": 10**400}, {"count": deep}, {"count": "x" * 5_000_000}, [2], "two"):
+            self.assertIn("the arguments of increment_counter are invalid", episode.call("increment_counter", wrong))
+        episode.call("increment_counter", {"count": 2})
+        self.assertEqual((episode.reward(), episode.failed_calls), (1.0, 6))
+
+    def test_skyrl_reads_calls_that_are_nested_too_deeply(self) -> None:
+        said = ["<tool_call>" + "[" * 5000 + "</tool_call>", "Done."]
+        (played,) = skyrl_play("holdfast.skyrl:HoldfastEnv", {"url": self.server.url}, [{"task": TASK, "prompt": []}], lambda _, turn: said[turn])
+        self.assertIn("invalid call", played["seen"][0])
 
     def test_trl_refuses_names_that_it_cannot_use(self) -> None:
         for tool, fields, reason in (("reset", {}, "are reserved"), ("_x", {}, "are reserved"), ("go", {"from": {}}, "valid name")):
