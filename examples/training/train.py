@@ -124,8 +124,8 @@ def read_settings(flags: argparse.Namespace) -> Settings:
     for one in flags.branch or (["4@2"] if flags.credit == "tree" else []):
         ways, step = one.split("@")
         branch.append({"ways": int(ways), "step": int(step)})
-    names = ("iterations", "tokens", "tasks", "choose", "repeats", "credit", "rate", "updates", "clip", "kl", "entropy", "temperature", "discount",
-             "max_tokens", "max_steps", "concurrency", "micro_tokens", "seed", "stop_at")
+    names = ("iterations", "ahead", "tokens", "tasks", "choose", "repeats", "credit", "rate", "updates", "clip", "kl", "entropy",
+             "temperature", "discount", "max_tokens", "max_steps", "concurrency", "micro_tokens", "seed", "stop_at")
     return Settings(branch=branch, **{name: getattr(flags, name) for name in names})
 
 
@@ -134,7 +134,7 @@ def print_line(metrics: dict) -> None:
     left_out = f", left out {metrics['left_out']}" if metrics["left_out"] else ""
     print(
         f"iteration {metrics['iteration']:3d}  reward {metrics['reward']:.3f}  entropy {metrics.get('entropy', 0):.2f}  "
-        f"log-prob difference {metrics['logprob_difference']:.1e}  {metrics['rows']} rows, {metrics['sampled_tokens_total']:,} tokens  "
+        f"log-prob difference {metrics.get('logprob_difference', float('nan')):.1e}  {metrics['rows']} rows, {metrics['sampled_tokens_total']:,} tokens  "
         f"sampling {seconds['sampling']:.1f} s, environment {seconds['environment']:.1f} s, update {seconds['update']:.1f} s{left_out}",
         flush=True,
     )
@@ -154,6 +154,7 @@ def read_flags(arguments: list[str]) -> argparse.Namespace:
     add("--device", default="cuda" if cuda else "cpu")
     add("--seed", type=int, default=1)
     add("--iterations", type=int, default=60)
+    add("--ahead", type=int, choices=[0, 1], default=0, help="1: play the episodes of the next iteration during the update")
     add("--tokens", type=int, default=0, help="stop after this many sampled tokens; 0: no limit")
     add("--stop-at", type=float, default=2.0, help="stop when the mean reward of an iteration reaches this value")
     add("--tasks", type=int, default=64 if cuda else 32, help="number of tasks per iteration")

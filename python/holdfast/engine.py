@@ -72,6 +72,7 @@ class Engine:
         room = self.model.context - len(sample.prompt) - BLOCK
         if room < 1:
             # The conversation is full. An empty answer ends the episode, which is still scored.
+            sample.version = self.version
             sample.done(sample)
             return
         sample.limit = max(1, min(sample.limit, room))

@@ -3,6 +3,7 @@
 An iteration asks the server for rollouts of the policy, turns rows into advantages, updates the weights and writes a
 checkpoint. The request id of an iteration is a function of the run, the iteration and the attempt, and an update counts
 once its checkpoint is written. So a trainer that was killed continues with the same rows, and uses each row once.
+With `ahead`, the rollouts of the next iteration are played during the update.
 """
 
 from __future__ import annotations
@@ -12,8 +13,11 @@ import hashlib
 import json
 import os
 import random
+import threading
 import time
 from collections import Counter
+from concurrent.futures import Future
+from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Callable
@@ -39,6 +43,7 @@ class Settings:
     """The settings of a training run. `tokens` limits the sampled tokens of the whole run; 0 means no limit."""
 
     iterations: int = 20
+    ahead: int = 0
     tokens: int = 0
     tasks: int = 64
     choose: str = "need"
@@ -68,7 +73,10 @@ class Trainer:
         self.client, self.policy, self.folder, self.name = client, policy, Path(folder), name
         self.settings = settings
         self.tasks = [{**row, "_ng_task_index": at} for at, row in enumerate(tasks)]
-        self.model, self.device = policy.model, next(policy.model.parameters()).device
+        # An asynchronous trainer updates its own copy, because the policy samples during the update.
+        self.model = copy.deepcopy(policy.model) if settings.ahead else policy.model
+        self.device = next(self.model.parameters()).device
+        self.started: Future[Any] | None = None
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=settings.rate, betas=(0.9, 0.99), weight_decay=0.0)
         self.reference = copy.deepcopy(self.model).requires_grad_(False) if settings.kl > 0 else None
         self.iteration, self.sampled, self.made, self.history = 0, 0, 0, []
@@ -81,6 +89,8 @@ class Trainer:
             begun = time.perf_counter()
             collected, timing = self.collect()
             collected.credit(CREDITS[settings.credit], settings.discount)
+            if settings.ahead and self.iteration + 1 < settings.iterations:
+                self.start_next()
             updating = time.perf_counter()
             losses = self.update(collected.episodes)
             if self.device.type == "cuda":
@@ -88,6 +98,7 @@ class Trainer:
             timing["update"] = time.perf_counter() - updating
             metrics = self.metrics(collected, losses)
             self.iteration += 1
+            self.publish()
             self.history.append(metrics)
             timing["total"] = time.perf_counter() - begun
             metrics["seconds"] = {name: round(value, 4) for name, value in timing.items()}
@@ -95,16 +106,21 @@ class Trainer:
             report(metrics)
             if metrics["reward"] >= settings.stop_at:
                 break
+        if self.started:
+            # The run has ended early. Its last request would take time from an evaluation.
+            with suppress(HoldfastError):
+                self.client.cancel(self.request()["request"])
         return self.history
 
     # Rollouts
 
-    def request(self) -> Row:
-        """Returns the request of this iteration. It stays the same until the attempt has failed."""
-        settings, attempt = self.settings, self.attempt()
+    def request(self, later: int = 0) -> Row:
+        """Returns the request of this or a later iteration. It stays the same until the attempt has failed."""
+        settings, iteration = self.settings, self.iteration + later
+        attempt = self.attempt(iteration)
         asked: Row = {
-            "request": f"{self.name}-{self.iteration}" + (f".{attempt}" if attempt else ""),
-            "tasks": [self.tasks[at] for at in self.choose()],
+            "request": f"{self.name}-{iteration}" + (f".{attempt}" if attempt else ""),
+            "tasks": [self.tasks[at] for at in self.choose(iteration)],
             "repeats": settings.repeats,
             "model": {
                 "url": self.policy.url,
@@ -116,11 +132,11 @@ class Trainer:
             },
             "limits": {"steps": settings.max_steps},
             "concurrency": settings.concurrency,
-            "labels": {"iteration": self.iteration},
+            "labels": {"iteration": iteration},
             "groups": True,
             "randomSeed": "per-task",
             # Repeats of a task share their randomness, but each iteration has its own.
-            "seed": 1_000_003 * settings.seed + self.iteration,
+            "seed": 1_000_003 * settings.seed + iteration,
         }
         if settings.credit == "steps":
             asked["stepRewards"] = True
@@ -128,16 +144,18 @@ class Trainer:
             asked["branch"] = settings.branch
         return asked
 
-    def choose(self) -> list[int]:
-        """Draws the tasks of this iteration. With `choose="need"`, a task that is solved sometimes is likelier than others.
+    def choose(self, iteration: int) -> list[int]:
+        """Draws the tasks of an iteration. With `choose="need"`, a task that is solved sometimes is likelier than others.
 
         The draw depends only on results in the checkpoint, so a trainer that is started again asks for the same tasks.
         """
         settings, everything = self.settings, range(len(self.tasks))
-        rng = random.Random(f"{settings.seed} {self.iteration}")
+        rng = random.Random(f"{settings.seed} {iteration}")
         if settings.choose != "need" or settings.tasks >= len(self.tasks):
             return rng.sample(everything, min(settings.tasks, len(self.tasks)))
-        last = {task: reward for result in self.results for task, reward in result.items()}
+        # A request that starts during the previous update does not know the results of that iteration.
+        known = self.results[: max(0, iteration - settings.ahead)]
+        last = {task: reward for result in known for task, reward in result.items()}
 
         def weight(task: int) -> float:
             solved = min(1.0, max(0.0, last.get(task, 0.5)))
@@ -149,12 +167,26 @@ class Trainer:
     def collect(self) -> tuple[Collected, dict[str, float]]:
         """Returns the rollouts of this iteration, and the seconds that they took."""
         for retries_left in range(RETRIES, -1, -1):
-            collected, failure, seconds = self.play(self.request())
+            started, self.started = self.started, None
+            collected, failure, seconds = started.result() if started else self.play(self.request())
             if failure is None:
                 return collected, seconds
             self.next_attempt()
             if not retries_left:
                 raise RuntimeError(f"{failure}; gave up after {RETRIES} retries; start the trainer again to continue this run")
+
+    def start_next(self) -> None:
+        """Starts the rollouts of the next iteration in a thread. A daemon, because a stream must not delay the exit."""
+        request, future = self.request(later=1), Future()
+
+        def work() -> None:
+            try:
+                future.set_result(self.play(request))
+            except BaseException as error:
+                future.set_exception(error)
+
+        self.started = future
+        threading.Thread(target=work, name="rollouts", daemon=True).start()
 
     def play(self, request: Row) -> tuple[Collected, str | None, dict[str, float]]:
         """Plays a request to its end. Returns its rows, the reason if they must not be trained on, and seconds."""
@@ -195,15 +227,15 @@ class Trainer:
             raise RuntimeError(failure)
         return collected.reward()
 
-    def attempt(self) -> int:
-        """Returns how many requests of this iteration failed. Each retry needs a new id: an old id returns the old failure."""
+    def attempt(self, iteration: int) -> int:
+        """Returns how many requests of an iteration failed. Each retry needs a new id: an old id returns the old failure."""
         file = self.folder / "attempt.json"
         saved = json.loads(file.read_bytes()) if file.exists() else {}
         # The file may be from an earlier iteration. The checkpoint has the current one.
-        return saved["attempt"] if saved.get("iteration") == self.iteration else 0
+        return saved["attempt"] if saved.get("iteration") == iteration else 0
 
     def next_attempt(self) -> None:
-        text = json.dumps({"iteration": self.iteration, "attempt": self.attempt() + 1}).encode()
+        text = json.dumps({"iteration": self.iteration, "attempt": self.attempt(self.iteration) + 1}).encode()
         write_atomically(self.folder / "attempt.json", lambda file: file.write(text))
 
     # The update
@@ -215,7 +247,7 @@ class Trainer:
         random.Random(f"{settings.seed} {self.iteration} update").shuffle(used)
         count = max(1, min(settings.updates, len(used) // 8))
         steps = 0
-        with self.policy.engine.model_lock:
+        with nullcontext() if settings.ahead else self.policy.engine.model_lock:
             compared = self.compare(episodes)
             # Dropout would make the probabilities differ from the sampled ones.
             self.model.eval()
@@ -254,18 +286,25 @@ class Trainer:
         return 1 - (1 - LEAST_RATE) * done
 
     def compare(self, episodes: list[Episode], most: int = 256) -> dict[str, float]:
-        """Returns the largest difference of recomputed and recorded log-probs, which should be 0, and the mean entropy."""
+        """Returns the mean entropy, and the largest difference of recomputed and recorded log-probs, which should be 0.
+
+        Older weights sampled other log-probs, so an episode with their answers is not compared.
+        """
         worst, entropy, tokens = 0.0, 0.0, 0
-        for micro in micro_batches(episodes if self.iteration == 0 else episodes[:most], self.settings.micro_tokens):
+        compared = episodes if self.iteration == 0 else episodes[:most]
+        is_fresh = lambda one: all(step.version in (None, self.iteration) for step in one.steps)
+        fresh, older = [one for one in compared if is_fresh(one)], [one for one in compared if not is_fresh(one)]
+        for micro in micro_batches(fresh, self.settings.micro_tokens) + micro_batches(older, self.settings.micro_tokens):
             batch = to_batch(micro, self.policy.format.pad, self.device)
             mask = batch["mask"][:, 1:] > 0
             if not bool(mask.any()):
                 continue
             with torch.no_grad():
                 new, spread = self.log_probs(self.model, batch["tokens"], mask, batch["tokens"][:, 1:][mask])
-            worst = max(worst, float((new - batch["log_probs"][:, 1:][mask]).abs().max()))
+            if is_fresh(micro[0]):
+                worst = max(worst, float((new - batch["log_probs"][:, 1:][mask]).abs().max()))
             entropy, tokens = entropy + float(spread.sum()), tokens + len(new)
-        return {"logprob_difference": worst, "entropy": entropy / max(1, tokens)}
+        return {"entropy": entropy / max(1, tokens), **({"logprob_difference": worst} if fresh else {})}
 
     def loss(self, batch: dict[str, Tensor], tokens: int) -> tuple[Tensor, dict[str, float]]:
         """Returns the clipped loss of a micro-batch, summed and divided by `tokens`, and numbers to report."""
@@ -300,6 +339,12 @@ class Trainer:
             all_log_probs = all_log_probs.detach()
         return new, -(all_log_probs.exp() * all_log_probs).sum(-1)
 
+    def publish(self) -> None:
+        """Gives the new weights to the policy. Their version is the number of updates, also after a restart."""
+        if self.settings.ahead:
+            self.policy.reload(self.model.state_dict(), self.iteration)
+        self.policy.engine.version = self.iteration
+
     # The record
 
     def metrics(self, collected: Collected, losses: dict[str, float]) -> Row:
@@ -311,6 +356,9 @@ class Trainer:
             rewards.setdefault(one.task, []).append(one.reward)
         self.results.append({task: sum(group) / len(group) for task, group in rewards.items()})
         last = {task: reward for result in self.results for task, reward in result.items()}
+        ages: Counter[int] = Counter()
+        for step in (step for one in episodes for step in one.steps if step.trained and step.version is not None):
+            ages[self.iteration - step.version] += step.end - step.start
         return {
             "iteration": self.iteration,
             "request": self.request()["request"],
@@ -325,6 +373,8 @@ class Trainer:
             "rows": len(episodes),
             "left_out": dict(collected.left_out),
             "steps": sum(len(one.steps) for one in episodes) / len(episodes),
+            # How many updates the mean sampled token is older than the weights that learn from it.
+            "staleness": sum(age * count for age, count in ages.items()) / max(1, sampled),
             "sampled_tokens": sampled,
             "sampled_tokens_total": self.sampled,
             **losses,
@@ -357,6 +407,7 @@ class Trainer:
         self.optimizer.load_state_dict(saved["optimizer"])
         self.iteration, self.sampled, self.made = saved["iteration"], saved["sampled"], saved["made"]
         self.history, self.results = saved["history"], saved.get("results", [{}] * saved["iteration"])
+        self.publish()
         self._append(saved)
         return True
 

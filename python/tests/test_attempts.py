@@ -49,7 +49,7 @@ class Bare(Trainer):
         self.client, self.folder, self.name, self.iteration = client, folder, "run", iteration
         engine = types.SimpleNamespace(seconds=0.0)
         self.policy = types.SimpleNamespace(url="http://127.0.0.1:1/v1", name="policy", busy_seconds=lambda: 0.0, engine=engine)
-        self.settings, self.tasks, self.sampled, self.results = Settings(), [{}], 0, []
+        self.settings, self.tasks, self.sampled, self.results, self.started = Settings(), [{}], 0, [], None
 
 
 @needs_torch
@@ -110,13 +110,13 @@ class Attempts(unittest.TestCase):
     def test_tasks_that_are_solved_sometimes_are_chosen_more_often(self) -> None:
         def chosen(choose: str) -> list[int]:
             times = [0] * 40
-            for iteration in range(200):
+            for iteration in range(3, 203):
                 trainer = Bare(Played(), self.folder, iteration)
-                trainer.tasks, trainer.settings = [{}] * 40, Settings(tasks=10, choose=choose)
+                trainer.tasks, trainer.settings = [{}] * 40, Settings(tasks=10, choose=choose, ahead=1)
                 # Half of the tasks are always solved, and the others half of the time.
                 trainer.results = [{task: 1.0 for task in range(40)}, {task: 0.5 for task in range(20)}]
-                drawn = trainer.choose()
-                self.assertEqual((drawn, len(set(drawn))), (trainer.choose(), 10))
+                drawn = trainer.choose(iteration)
+                self.assertEqual(len(set(drawn)), 10)
                 for task in drawn:
                     times[task] += 1
             return [sum(times[:20]), sum(times[20:])]
@@ -125,6 +125,26 @@ class Attempts(unittest.TestCase):
         self.assertGreater(often, 2 * seldom)
         self.assertGreater(seldom, 100)
         self.assertLess(abs(chosen("random")[0] - 1000), 100)
+
+    def test_a_request_started_ahead_equals_the_request_after_a_restart(self) -> None:
+        trainer = Bare(Played(), self.folder, 4)
+        trainer.tasks, trainer.settings = [{"n": at} for at in range(40)], Settings(tasks=10, ahead=1)
+        trainer.results = [{at: at % 3 / 2 for at in range(40)}] * 4
+        ahead = trainer.request(later=1)
+        trainer.iteration, trainer.results = 5, trainer.results + [{at: at % 2 / 2 for at in range(40)}]
+        self.assertEqual(trainer.request(), ahead)
+
+    def test_the_rollouts_of_the_next_iteration_are_started_ahead_and_asked_again_after_a_failure(self) -> None:
+        client = Played([row("a"), END], [row("b"), FAILED], [row("c"), END])
+        trainer = Bare(client, self.folder)
+        trainer.collect()
+        trainer.start_next()
+        trainer.started.exception(timeout=10)
+        self.assertEqual(client.asked, ["run-0", "run-1"])
+        trainer.iteration += 1
+        collected, _ = trainer.collect()
+        self.assertEqual(client.asked, ["run-0", "run-1", "run-1.1"])
+        self.assertEqual([one.session for one in collected.episodes], ["c"])
 
     def test_the_cost_of_the_environment_is_measured_in_two_ways(self) -> None:
         client = Played([row("a"), END])

@@ -79,13 +79,23 @@ class Training(unittest.TestCase):
             self.assertLessEqual(self.lines("metrics.jsonl")[0]["logprob_difference"], 1e-3)
 
     def test_a_killed_trainer_continues_and_uses_every_row_once(self) -> None:
-        process = self.start("--iterations", "3", "--tasks", "30")
+        self.kill_and_continue()
+
+    def test_a_killed_asynchronous_trainer_continues_and_uses_every_row_once(self) -> None:
+        self.kill_and_continue("--ahead", "1")
+        metrics = self.lines("metrics.jsonl")
+        self.assertEqual(metrics[0]["staleness"], 0)
+        self.assertGreater(max(one["staleness"] for one in metrics), 0)
+
+    def kill_and_continue(self, *more: str) -> None:
+        flags = ["--iterations", "3", "--tasks", "30", *more]
+        process = self.start(*flags)
         deadline = time.monotonic() + 200
         while not (self.folder / "metrics.jsonl").exists() and time.monotonic() < deadline:
             time.sleep(0.02)
         os.kill(process.pid, signal.SIGKILL)
         process.communicate()
-        self.assertIn("continuing", self.finish(self.start("--iterations", "3", "--tasks", "30")))
+        self.assertIn("continuing", self.finish(self.start(*flags)))
         self.check_uses(3, 120)
 
 

@@ -53,6 +53,31 @@ class Updates(unittest.TestCase):
         metrics = make().metrics(Collected(group(0, 0, 0) + group(1, 1, 0) + group(2, 1, 1) + group(3, 0, 0)), {})
         self.assertEqual([metrics[name] for name in ("tasks", "dead_groups", "tasks_solved_once", "solved_groups")], [4, 2, 2, 1])
 
+    def test_an_asynchronous_trainer_changes_the_weights_of_the_policy_only_when_it_publishes_them(self) -> None:
+        trainer, published = make(ahead=1), []
+        trainer.policy.reload = lambda state, version: published.append((state, version))
+        trainer.policy.engine.model_lock.acquire()
+        before = [one.clone() for one in trainer.policy.model.parameters()]
+        collected = Collected(group(0, 1, 0))
+        collected.credit(grpo)
+        trainer.update(collected.episodes)
+        self.assertTrue(all(bool((one == now).all()) for one, now in zip(before, trainer.policy.model.parameters())))
+        trainer.iteration = 1
+        trainer.publish()
+        ((state, version),) = published
+        self.assertEqual(version, 1)
+        self.assertFalse(bool((state["embed.weight"] == before[0]).all()))
+
+    def test_metrics_tell_how_old_the_weights_of_the_answers_are(self) -> None:
+        trainer, episodes = make(), group(0, 1, 0) + group(1, 1, 0)
+        trainer.iteration = 5
+        for one, version in zip(episodes, (5, 4, 4, None)):
+            one.steps[0].version = version
+        self.assertEqual(trainer.metrics(Collected(episodes), {})["staleness"], 0.5)
+        # Older weights sampled other log-probs, which are not an error.
+        self.assertIn("logprob_difference", trainer.compare(episodes))
+        self.assertNotIn("logprob_difference", trainer.compare(episodes[1:3]))
+
     def test_dropout_is_off_in_an_update(self) -> None:
         trainer, states = make(entropy=0.01), []
         trainer.model.train()
