@@ -36,7 +36,7 @@ class Server:
         store = store or f"sqlite:{self.folder / 'sessions.db'}"
         arguments = ["serve", environment, "--port", str(self.port), "--store", store]
         self.command = [*find_holdfast(node, holdfast), *arguments, *(flags or [])]
-        self.stopping = False
+        self.stopped, self._lock = threading.Event(), threading.Lock()
         self.process = self._start()
         self._wait()
         self.thread = threading.Thread(target=self._watch, name="server", daemon=True)
@@ -62,16 +62,19 @@ class Server:
         raise RuntimeError("the Holdfast server did not start:\n" + "\n".join(lines))
 
     def _watch(self) -> None:
-        while not self.stopping:
+        while True:
             self.process.wait()
-            if self.stopping:
-                return
-            self.restarts += 1
-            time.sleep(min(5.0, 0.2 * self.restarts))
-            self.process = self._start()
+            self.stopped.wait(min(5.0, 0.2 * (self.restarts + 1)))
+            # The lock prevents a start after `close`, which would leave a server behind.
+            with self._lock:
+                if self.stopped.is_set():
+                    return
+                self.restarts += 1
+                self.process = self._start()
 
     def close(self) -> None:
-        self.stopping = True
+        with self._lock:
+            self.stopped.set()
         self.process.terminate()
         try:
             self.process.wait(timeout=15)

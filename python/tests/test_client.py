@@ -212,6 +212,20 @@ class Slow(ServedCase):
 
 
 @needs_server
+class Closed(ServedCase):
+    store = "memory:"
+
+    def test_a_server_that_is_closed_before_its_restart_does_not_start_again(self) -> None:
+        with mock.patch.object(self.server, "_start", side_effect=RuntimeError("started again")) as start:
+            self.server.process.kill()
+            self.server.process.wait()
+            self.server.close()
+            self.server.thread.join(timeout=5)
+        self.assertFalse(self.server.thread.is_alive())
+        start.assert_not_called()
+
+
+@needs_server
 class Token(ServedCase):
     store = "memory:"
     flags = ["--token", "a-secret-of-the-tests"]
