@@ -134,8 +134,9 @@ def print_line(metrics: dict) -> None:
     left_out = f", left out {metrics['left_out']}" if metrics["left_out"] else ""
     print(
         f"iteration {metrics['iteration']:3d}  reward {metrics['reward']:.3f}  entropy {metrics.get('entropy', 0):.2f}  "
-        f"log-prob difference {metrics.get('logprob_difference', float('nan')):.1e}  {metrics['rows']} rows, {metrics['sampled_tokens_total']:,} tokens  "
-        f"sampling {seconds['sampling']:.1f} s, environment {seconds['environment']:.1f} s, update {seconds['update']:.1f} s{left_out}",
+        f"dead {metrics['dead_groups']}, solved {metrics['solved_groups']} of {metrics['tasks']}  "
+        f"log-prob difference {metrics.get('logprob_difference', float('nan')):.1e}  "
+        f"{metrics['rows']} rows, {metrics['sampled_tokens_total']:,} tokens  sampling {seconds['sampling']:.1f} s, environment {seconds['environment']:.1f} s, update {seconds['update']:.1f} s{left_out}",
         flush=True,
     )
 

@@ -223,6 +223,34 @@ class Collected:
         leaves = Counter((one.task, one.root) for one in self.episodes)
         return sum(one.reward / leaves[one.task, one.root] for one in self.episodes) / len(leaves)
 
+    def groups(self) -> dict[int, list[Episode]]:
+        """Returns the episodes of each task."""
+        groups: dict[int, list[Episode]] = {}
+        for episode in self.episodes:
+            groups.setdefault(episode.task, []).append(episode)
+        return groups
+
+    def metrics(self, version: int) -> Row:
+        """Returns numbers about the episodes, which weights of this version learn from."""
+        episodes, groups = self.episodes, self.groups().values()
+        sampled = sum(one.sampled for one in episodes)
+        trained = [step for one in episodes for step in one.steps if step.trained]
+        ages = [(version - step.version) * (step.end - step.start) for step in trained if step.version is not None]
+        return {
+            "reward": self.reward(),
+            "tasks": len(groups),
+            # Tasks with no reward, with a reward in at least one episode, and with the full reward in every episode.
+            "dead_groups": sum(all(one.reward <= 0 for one in group) for group in groups),
+            "tasks_solved_once": sum(any(one.reward > 0 for one in group) for group in groups),
+            "solved_groups": sum(all(one.reward >= 1 for one in group) for group in groups),
+            "rows": len(episodes),
+            "left_out": dict(self.left_out),
+            "steps": len([step for one in episodes for step in one.steps]) / len(episodes),
+            # How many updates the mean sampled token is older than the weights that learn from it.
+            "staleness": sum(ages) / max(1, sampled),
+            "sampled_tokens": sampled,
+        }
+
     def add(self, rows: Iterable[Row]) -> None:
         for row in rows:
             read = read_row(row, self.branch)
@@ -233,12 +261,21 @@ class Collected:
 
     def credit(self, credit: Credit, discount: float = 1.0) -> None:
         """Sets the advantages, task by task. The reward is multiplied by the discount for each answer after the first."""
-        groups: dict[int, list[Episode]] = {}
         for episode in self.episodes:
             episode.value = episode.reward * discount ** (len(episode.steps) - 1)
-            groups.setdefault(episode.task, []).append(episode)
-        for group in groups.values():
+        for group in self.groups().values():
             credit(group)
+
+
+def micro_batches(episodes: list[Episode], tokens: int) -> list[list[Episode]]:
+    """Groups episodes of similar length. The padded tensor of a group has at most `tokens` tokens, or one episode."""
+    batches: list[list[Episode]] = []
+    for episode in sorted(episodes, key=lambda one: -len(one.tokens)):
+        if batches and (len(batches[-1]) + 1) * len(batches[-1][0].tokens) <= tokens:
+            batches[-1].append(episode)
+        else:
+            batches.append([episode])
+    return batches
 
 
 def to_batch(episodes: list[Episode], pad: int, device: Any = "cpu") -> dict[str, Any]:

@@ -26,7 +26,7 @@ import torch
 from torch import Tensor
 
 from .client import Client, HoldfastError
-from .data import CREDITS, Collected, Episode, to_batch
+from .data import CREDITS, Collected, Episode, micro_batches, to_batch
 from .policy import Policy
 
 Row = dict[str, Any]
@@ -348,34 +348,16 @@ class Trainer:
     # The record
 
     def metrics(self, collected: Collected, losses: dict[str, float]) -> Row:
-        episodes = collected.episodes
-        sampled = sum(one.sampled for one in episodes)
-        self.sampled += sampled
-        rewards: dict[int, list[float]] = {}
-        for one in episodes:
-            rewards.setdefault(one.task, []).append(one.reward)
-        self.results.append({task: sum(group) / len(group) for task, group in rewards.items()})
+        found = collected.metrics(self.iteration)
+        self.sampled += found["sampled_tokens"]
+        self.results.append({task: Collected(group).reward() for task, group in collected.groups().items()})
         last = {task: reward for result in self.results for task, reward in result.items()}
-        ages: Counter[int] = Counter()
-        for step in (step for one in episodes for step in one.steps if step.trained and step.version is not None):
-            ages[self.iteration - step.version] += step.end - step.start
         return {
             "iteration": self.iteration,
             "request": self.request()["request"],
-            "reward": collected.reward(),
+            **found,
             # Chosen tasks are harder than others. This is the mean of the last result of every task that was played.
             "reward_all_tasks": sum(last.values()) / len(last),
-            "tasks": len(rewards),
-            # Tasks with no reward, with a reward in at least one episode, and with the full reward in every episode.
-            "dead_groups": sum(max(group) <= 0 for group in rewards.values()),
-            "tasks_solved_once": sum(max(group) > 0 for group in rewards.values()),
-            "solved_groups": sum(min(group) >= 1 for group in rewards.values()),
-            "rows": len(episodes),
-            "left_out": dict(collected.left_out),
-            "steps": sum(len(one.steps) for one in episodes) / len(episodes),
-            # How many updates the mean sampled token is older than the weights that learn from it.
-            "staleness": sum(age * count for age, count in ages.items()) / max(1, sampled),
-            "sampled_tokens": sampled,
             "sampled_tokens_total": self.sampled,
             **losses,
         }
@@ -427,17 +409,6 @@ class Trainer:
                     out.write(text)
             else:
                 write_atomically(file, lambda out: out.write(b"".join(kept) + text))
-
-
-def micro_batches(episodes: list[Episode], tokens: int) -> list[list[Episode]]:
-    """Groups episodes of similar length. The padded tensor of a group has at most `tokens` tokens, or one episode."""
-    batches: list[list[Episode]] = []
-    for episode in sorted(episodes, key=lambda one: -len(one.tokens)):
-        if batches and (len(batches[-1]) + 1) * len(batches[-1][0].tokens) <= tokens:
-            batches[-1].append(episode)
-        else:
-            batches.append([episode])
-    return batches
 
 
 def write_atomically(file: Path, write: Callable[[Any], Any]) -> None:
