@@ -136,7 +136,8 @@ def print_line(metrics: dict) -> None:
         f"iteration {metrics['iteration']:3d}  reward {metrics['reward']:.3f}  entropy {metrics.get('entropy', 0):.2f}  "
         f"dead {metrics['dead_groups']}, solved {metrics['solved_groups']} of {metrics['tasks']}  "
         f"log-prob difference {metrics.get('logprob_difference', float('nan')):.1e}  "
-        f"{metrics['rows']} rows, {metrics['sampled_tokens_total']:,} tokens  sampling {seconds['sampling']:.1f} s, environment {seconds['environment']:.1f} s, update {seconds['update']:.1f} s{left_out}",
+        f"{metrics['rows']} rows, {metrics['sampled_tokens_total']:,} tokens  sampling {seconds['sampling']:.1f} s, "
+        f"environment {seconds['environment']:.1f} to {seconds['engine_idle']:.1f} s, update {seconds['update']:.1f} s{left_out}",
         flush=True,
     )
 

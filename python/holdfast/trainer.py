@@ -94,7 +94,8 @@ class Trainer:
             updating = time.perf_counter()
             losses = self.update(collected.episodes)
             if self.device.type == "cuda":
-                torch.cuda.synchronize()
+                # Waits only for this stream. The engine may be recording a graph, during which the device cannot be waited for.
+                torch.cuda.current_stream().synchronize()
             timing["update"] = time.perf_counter() - updating
             metrics = self.metrics(collected, losses)
             self.iteration += 1
