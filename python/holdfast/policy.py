@@ -173,7 +173,7 @@ class Policy:
             raise Refusal(404, f"{method} {path} is not a route of this server")
         except Refusal as refusal:
             return refusal.status, {"error": {"message": str(refusal), "type": "invalid_request_error", "code": refusal.status}}
-        except (ValueError, KeyError, TypeError, OSError, RuntimeError) as error:
+        except Exception as error:  # An error without a reply would leave the client waiting.
             return 400, {"error": {"message": f"invalid request: {error!r}", "type": "invalid_request_error", "code": 400}}
 
     async def _timed(self, body: dict[str, Any]) -> dict[str, Any]:

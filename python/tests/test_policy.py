@@ -122,10 +122,10 @@ class Serving(unittest.TestCase):
     def tearDown(self) -> None:
         self.policy.close()
 
-    def post(self, path: str, body: dict) -> dict:
+    def post(self, path: str, body: dict, timeout: float = 60) -> dict:
         base = self.policy.url.removesuffix("/v1")
         request = urllib.request.Request(base + path, json.dumps(body).encode(), {"content-type": "application/json"})
-        with urllib.request.urlopen(request, timeout=60) as reply:
+        with urllib.request.urlopen(request, timeout=timeout) as reply:
             return json.load(reply)
 
     def ask(self, messages: list, **more) -> dict:
@@ -154,6 +154,13 @@ class Serving(unittest.TestCase):
                 self.post(path, body)
             self.assertIn(refused.exception.code, (400, 404))
             self.assertTrue(json.load(refused.exception)["error"]["message"])
+
+    def test_every_invalid_field_is_answered(self) -> None:
+        user = {"role": "user", "content": "Add 3."}
+        for body in ({"messages": ["Add 3."]}, {"messages": [user], "max_tokens": float("inf")}):
+            with self.assertRaises(urllib.error.HTTPError) as refused:
+                self.post("/v1/chat/completions", body, timeout=5)
+            self.assertEqual(refused.exception.code, 400)
 
     def test_unsupported_sampling_settings_are_refused(self) -> None:
         user = [{"role": "user", "content": "Add 3."}]
