@@ -11,6 +11,8 @@ from typing import Any
 from .client import Client, HoldfastError, Json, Row, Session
 
 SEED = "_holdfast_random_seed"
+# The fields of a row that are not part of the task.
+NOT_TASK = {"responses_create_params", "agent_ref", SEED, "_holdfast_labels"}
 # The codes of a call whose arguments are not JSON, or are too large.
 INVALID = {"invalid_json", "not_json", "body_too_large"}
 
@@ -97,14 +99,29 @@ def _shared(url: str, token: str | None, timeout: float, patience: float) -> Cli
     return Client(url, token, timeout, patience)
 
 
-def read_tasks(file: str) -> Iterator[tuple[list[Row], Row]]:
-    """Yields the prompt, as messages, and the task of each row of a file such as tasks.jsonl."""
+def read_tasks(file: str) -> Iterator[tuple[list[Row], Row, Row]]:
+    """Yields the prompt, as messages, and the task of each row of a file such as tasks.jsonl, and its column for the seed."""
     with open(file, encoding="utf-8") as lines:
         for line in filter(str.strip, lines):
             row = json.loads(line)
-            given = row.pop("responses_create_params")["input"]
+            asked = row["responses_create_params"]
+            given = asked["input"]
             messages = [{"role": "user", "content": given}] if isinstance(given, str) else given
-            yield [{"role": one["role"], "content": one["content"]} for one in messages], row
+            start = [{"role": "system", "content": asked["instructions"]}] if asked.get("instructions") else []
+            prompt = start + [{"role": _role(one["role"]), "content": _text(one["content"])} for one in messages]
+            task = {name: value for name, value in row.items() if name not in NOT_TASK and not name.startswith("_ng_")}
+            yield prompt, task, {SEED: row[SEED]} if row.get(SEED) is not None else {}
+
+
+def _role(role: str) -> str:
+    # Most chat templates do not know the role "developer".
+    return "system" if role == "developer" else role
+
+
+def _text(content: Json) -> Json:
+    """Joins the parts of a text, because chat templates do not know the parts of the Responses API."""
+    parts = content if isinstance(content, list) else []
+    return "".join(one["text"] for one in parts) if parts and all("text" in one for one in parts) else content
 
 
 def parse_task(task: Json) -> Json:

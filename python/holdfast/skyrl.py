@@ -90,6 +90,7 @@ class HoldfastEnv(BaseTextEnv):  # type: ignore[misc]
 def rows(file: str) -> list[Row]:
     """Reads a tasks file as rows of a data set for SkyRL."""
     return [
-        {"prompt": messages, "env_class": "holdfast", "task": json.dumps(task)} for messages, task in read_tasks(file)
+        {"prompt": messages, "env_class": "holdfast", "task": json.dumps(task), **seed}
+        for messages, task, seed in read_tasks(file)
     ]
 

@@ -91,7 +91,7 @@ def environment(
 
 def rows(file: str) -> list[Row]:
     """Reads a tasks file as rows of a data set: the prompt as messages, and the task as a JSON string."""
-    return [{"prompt": messages, TASK: json.dumps(task)} for messages, task in read_tasks(file)]
+    return [{"prompt": messages, TASK: json.dumps(task), **seed} for messages, task, seed in read_tasks(file)]
 
 
 def _checked(tool: Row) -> str:

@@ -122,9 +122,9 @@ def rows(file: str) -> list[Row]:
             "data_source": "holdfast",
             "agent_name": NAME,
             "prompt": messages,
-            "extra_info": {"index": index, "task": json.dumps(task)},
+            "extra_info": {"index": index, "task": json.dumps(task), **seed},
         }
-        for index, (messages, task) in enumerate(read_tasks(file))
+        for index, (messages, task, seed) in enumerate(read_tasks(file))
     ]
 
 

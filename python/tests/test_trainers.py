@@ -7,6 +7,7 @@ import importlib
 import inspect
 import json
 import os
+import tempfile
 import unittest
 from typing import Any
 from unittest import mock
@@ -126,6 +127,19 @@ class Counter(ServedCase):
         said = ["<tool_call>" + "[" * 5000 + "</tool_call>", "Done."]
         (played,) = skyrl_play("holdfast.skyrl:HoldfastEnv", {"url": self.server.url}, [{"task": TASK, "prompt": []}], lambda _, turn: said[turn])
         self.assertIn("invalid call", played["seen"][0])
+
+    def test_rows_have_the_whole_prompt_and_only_the_task(self) -> None:
+        parts = [{"type": "input_text", "text": "Make it "}, {"type": "input_text", "text": "5."}]
+        asked = {"instructions": "Be brief.", "input": [{"role": "developer", "content": "Count."}, {"role": "user", "content": parts}]}
+        row = {"responses_create_params": asked, **TASK, "agent_ref": {}, "_ng_task_index": 3, "_holdfast_random_seed": 7, "_holdfast_labels": {}}
+        with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as file:
+            file.write(json.dumps(row))
+            file.flush()
+            (one,), (two,), (three,) = trl.rows(file.name), holdfast.verl.rows(file.name), holdfast.skyrl.rows(file.name)
+        prompt = [{"role": role, "content": text} for role, text in (("system", "Be brief."), ("system", "Count."), ("user", "Make it 5."))]
+        self.assertEqual([each["prompt"] for each in (one, two, three)], [prompt] * 3)
+        self.assertEqual([json.loads(task) for task in (one["_holdfast_task"], two["extra_info"]["task"], three["task"])], [TASK] * 3)
+        self.assertEqual([each["_holdfast_random_seed"] for each in (one, two["extra_info"], three)], [7] * 3)
 
     def test_trl_refuses_names_that_it_cannot_use(self) -> None:
         for tool, fields, reason in (("reset", {}, "are reserved"), ("_x", {}, "are reserved"), ("go", {"from": {}}, "valid name")):
