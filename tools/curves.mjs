@@ -30,7 +30,7 @@ function drawn({ name, first, lines }, names) {
   const colours = ["#0b6259", "#7a4a05", "#a52a1f", "#1a6b33", "#3b4fa0", "#6d3b8e"];
   const values = lines.flat().filter((value) => value !== undefined);
   const last = first + Math.max(...lines.map((line) => line.length)) - 1;
-  const [low, high] = [Math.min(0, ...values), Math.max(name === "reward" ? 1 : 0, ...values)];
+  const [low, high] = [Math.min(0, ...values), Math.max(name.startsWith("reward") ? 1 : 0, ...values)];
   const x = (/** @type {number} */ at) => left + ((width - left - right) * (at - first)) / Math.max(1, last - first);
   const y = (/** @type {number} */ value) =>
     height - bottom - ((height - top - bottom) * (value - low)) / (high - low || 1);
