@@ -1,11 +1,13 @@
 // holdfast check: tests an environment, a running gym protocol server, or a store.
+import { existsSync, readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import type { Command } from "commander";
-import { invalidOption } from "../core/errors.ts";
+import { cannotLoad, invalidOption, messageOf } from "../core/errors.ts";
 import { summarizeThrown, type Thrown } from "../core/event.ts";
 import type { Json } from "../core/json.ts";
 import { sample } from "../core/json-sample.ts";
 import { toJsonSchema } from "../core/schema.ts";
-import { load, readTasks } from "../rollout/load.ts";
+import { load, locate } from "../rollout/load.ts";
 import { serve } from "../server/serve.ts";
 import { memoryStore } from "../stores/memory.ts";
 import { openStore } from "../stores/open.ts";
@@ -87,6 +89,20 @@ async function check(target: string | undefined, flags: Flags, onError: OnError)
   return checkServer({ url: target.replace(/\/+$/, ""), task: tasks && (tasks[0] ?? {}), calls, token });
 }
 
+/** Reads a JSON Lines file; empty if it does not exist. */
+function readTasks(file: string): Json[] {
+  if (!existsSync(file)) return [];
+  const lines = readFileSync(file, "utf8").split("\n");
+  return lines.flatMap((line, at) => {
+    if (line.trim() === "") return [];
+    try {
+      return [JSON.parse(line) as Json];
+    } catch (cause) {
+      throw cannotLoad(`line ${at + 1} of ${file} is not JSON: ${messageOf(cause)}`, cause);
+    }
+  });
+}
+
 async function checkStore(url: string): Promise<Checked[]> {
   process.stderr.write(
     `This check writes sessions whose names start with ${checkPrefix}, and deletes them again. It changes nothing else, but\n` +
@@ -105,8 +121,8 @@ interface Chosen {
 }
 
 async function checkEnvironment(target: string, { tasks: chosen, calls, onError }: Chosen): Promise<Checked[]> {
-  const { environment, solution, tasks: beside } = await load(target);
-  const found = chosen ?? beside;
+  const { environment, solution } = await load(target);
+  const found = chosen ?? readTasks(join(dirname(await locate(target, "environment")), "tasks.jsonl"));
   const tasks = found.length > 0 ? found : [sample(toJsonSchema(environment.task))];
   const results = await runEnvironmentChecks({ environment, tasks, solution, onError });
   const store = memoryStore();

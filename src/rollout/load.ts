@@ -7,26 +7,20 @@ import { isAgent } from "../agent/define-agent.ts";
 import type { Agent } from "../core/agent.ts";
 import type { AnyEnvironment } from "../core/environment.ts";
 import { cannotLoad, messageOf, isHoldfastError } from "../core/errors.ts";
-import type { Json } from "../core/json.ts";
 import type { Solution } from "../testing/environments.ts";
 import { authorsLine, shortenPath } from "../session/thrown.ts";
 
-/** An environment and the files next to it. */
+/** An environment and the solution next to it. */
 export interface Loaded {
   environment: AnyEnvironment;
   solution: Solution | undefined;
-  /** The rows in tasks.jsonl; empty if there is no such file. */
-  tasks: Json[];
 }
 
 const endings = [".ts", ".mts", ".js", ".mjs"];
 
-/** Loads an environment and the files next to it. */
+/** Loads an environment and the solution next to it. */
 export async function load(target: string): Promise<Loaded> {
-  const environment = await loadEnvironment(target);
-  const solution = await loadSolution(target);
-  const folder = dirname(await locate(target, "environment"));
-  return { environment, solution, tasks: readTasks(join(folder, "tasks.jsonl")) };
+  return { environment: await loadEnvironment(target), solution: await loadSolution(target) };
 }
 
 /** Loads the solution next to an environment, if there is one. */
@@ -53,7 +47,7 @@ export async function loadAgent(target: string): Promise<Agent> {
   throw cannotLoad(`${what} of ${target} is not an agent; make one with defineAgent({ … })`);
 }
 
-/** Loads a target for `serve`: an environment with the files next to it, or an agent. */
+/** Loads a target for `serve`: an environment with its solution, or an agent. */
 export async function loadServed(target: string): Promise<Loaded | { agent: Agent }> {
   const path = resolve(target);
   if (existsSync(path) && statSync(path).isDirectory()) {
@@ -74,20 +68,6 @@ function agentIn(module: Module): Agent | undefined {
   return exportedIn(module)
     .map((name) => module[name])
     .find(isAgent);
-}
-
-/** Reads a JSON Lines file; empty if it does not exist. */
-export function readTasks(file: string): Json[] {
-  if (!existsSync(file)) return [];
-  const lines = readFileSync(file, "utf8").split("\n");
-  return lines.flatMap((line, at) => {
-    if (line.trim() === "") return [];
-    try {
-      return [JSON.parse(line) as Json];
-    } catch (cause) {
-      throw cannotLoad(`line ${at + 1} of ${file} is not JSON: ${messageOf(cause)}`, cause);
-    }
-  });
 }
 
 /** Resolves a target to its file. */

@@ -40,7 +40,11 @@ const unknownTool = "no_such_tool";
 const mostActions = 40;
 
 /** Makes a list, and plays it in process. */
-export async function makeList({ environment, solution, tasks }: Loaded, sessions: Sessions, seed: number) {
+export async function makeList(
+  { environment, solution, tasks }: Loaded & { tasks: TaskRow[] },
+  sessions: Sessions,
+  seed: number,
+) {
   const random = randomStream(seed + 1, 7);
   const task = pickTask(pick(random, tasks) as TaskRow);
   // Without the order of blackjack's cards, the episode's random seed decides it.

@@ -10,6 +10,7 @@ import { expect, onTestFinished, test, vi } from "vitest";
 import { between, pick, randomStream, type Random } from "../../src/core/random.ts";
 import { load } from "../../src/rollout/load.ts";
 import { findPython } from "../python.ts";
+import { rowsOf } from "../rollout/folder.ts";
 import { leanFetch } from "./lean-fetch.ts";
 import { report } from "./replicas-servers.ts";
 import { startServing } from "./serve-process.ts";
@@ -202,7 +203,7 @@ async function compare({ lists, batch, kills }: Options) {
   const [memory, stored] = [memoryStore(), sqliteStore({ file })];
   const environments = await Promise.all(
     examples.map(async (name) => {
-      const loaded = await load(`examples/${name}`);
+      const loaded = { ...(await load(`examples/${name}`)), tasks: rowsOf(`examples/${name}/tasks.jsonl`) };
       const { environment } = loaded;
       const inProcess = createSessions({ environment, store: memory }) as Sessions;
       const sessions = createSessions({ environment, store: stored }) as Sessions;
