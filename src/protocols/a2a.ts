@@ -310,7 +310,7 @@ const result = (id: Id, body: object, session: string): Reply => ({
   about: { session },
 });
 
-/** Returns whether a run ended because its task was cancelled, by this server or another one. */
+/** Returns whether a run ended because its task was cancelled, by this server or another server. */
 const isCancelled = (thrown: unknown): boolean =>
   isHoldfastError(thrown) && (thrown.code === "run_cancelled" || thrown.code === "turn_lost");
 

@@ -182,7 +182,7 @@ export function adkProtocol({ agents, version }: AdkProtocolOptions): Decorating
     methods,
   }));
 
-  /** Creates the translator for a turn. It reads the turn's events before this one, which have the names of calls. */
+  /** Creates the translator for a turn. It reads the turn's earlier events, which have the names of calls. */
   async function translatorAt({ agent, sessions }: ServedAgent, session: string, event: CommittedEvent) {
     const isFirst = event.type === "invocation.began";
     const began = isFirst ? event : (await findBegan(sessions, session, event.invocation))?.turn;

@@ -117,7 +117,7 @@ export function openaiProtocol(served: ServedAgent): DecoratingProtocol {
         return { session, ...(await wholePart(sessions, session, family, running)) };
       } catch (thrown) {
         await running.return(undefined as never);
-        // If another request continued the response in the meantime, this one begins a branch.
+        // If another request continued the response in the meantime, this request begins a branch.
         if (!isHoldfastError(thrown) || thrown.detail["seen"] === undefined) throw thrown;
       }
     }

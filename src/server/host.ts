@@ -365,7 +365,7 @@ export function serveExchanges(app: App, limits: Limits) {
       exchange.last = true;
       if (exchange.upload) refuse(exchange, fault);
     }
-    // A reply is already being sent on this connection, so another one cannot follow.
+    // A reply is already being sent on this connection, so another reply cannot follow.
     if (open.length > 0) return;
     metrics.request(fault.status);
     sendRefusal(socket, { status: fault.status, body: fault });

@@ -31,7 +31,10 @@ export interface Limits {
   maxInflight: number;
   /** Number of open WebSockets. Additional ones get a 503. Default 10,000. */
   sockets: number;
-  /** Number of requests that may wait for earlier ones on their connection. One more request closes it. Default 256. */
+  /**
+   * Number of requests that may wait for earlier ones on their connection. One more request closes the connection.
+   * Default 256.
+   */
   pipelined: number;
   /**
    * Milliseconds between the comments that keep a silent stream open, and between pings. A WebSocket that is silent for

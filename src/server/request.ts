@@ -95,7 +95,7 @@ export function hostFault({ headers, httpVersionMinor, rawHeaders }: IncomingMes
   if (headers.host === undefined) {
     return httpVersionMinor === 1 ? "an HTTP/1.1 request must have a Host header" : undefined;
   }
-  // Refuses a second Host header. Node keeps the first one, but a proxy on the way may use the second.
+  // Refuses a second Host header. Node keeps the first header, but a proxy on the way may use the second header.
   let hosts = 0;
   for (let at = 0; at < rawHeaders.length; at += 2) {
     const name = rawHeaders[at] ?? "";

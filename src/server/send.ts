@@ -171,8 +171,8 @@ function nodeBody(response: ServerResponse, status: number, headers: string[]): 
 const mostWaiting = 16_384;
 
 /**
- * Writes the head and all events of one turn of the event loop together, as `sendWhole` does and for the same reason:
- * Node would write the head, every event and the end one by one. Returns undefined if only Node can write the reply.
+ * Writes the head and all events of one turn of the event loop together. Like `sendWhole`, it bypasses Node, which
+ * would write the head, every event and the end one by one. Returns undefined if only Node can write the reply.
  */
 function plainBody(
   response: ServerResponse,

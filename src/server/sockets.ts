@@ -143,7 +143,9 @@ export function serveSockets(app: App, limits: Limits, serveAgain: (socket: Dupl
       if (open.size === 0) allDone?.();
     });
 
-    /** Counts a message among the requests in progress. If they are too many, it is refused like a request. */
+    /**
+     * Counts a message among the requests in progress. If there are too many, the message is refused like a request.
+     */
     function admitted({ message, bytes }: { message: Message; bytes: number }): Message {
       held -= bytes;
       const isFull = metrics.inflight >= limits.maxInflight;

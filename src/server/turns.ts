@@ -1,6 +1,9 @@
 // createTurns(): spreads work over turns of the event loop, so that other requests are served in between.
 
-/** After a turn longer than `shortTurn` ms, the queue pauses as long as the turn took; after `longTurn` ms, longer. */
+/**
+ * After a turn longer than `shortTurn` ms, the queue pauses for the same time. After a turn longer than `longTurn` ms,
+ * the pause is longer than the turn.
+ */
 const [shortTurn, longTurn] = [1, 20];
 
 /** Queues work. Among waiting work, the highest priority runs first. Default priority: 0. */

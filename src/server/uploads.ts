@@ -8,7 +8,7 @@ import { createTurns } from "./turns.ts";
 
 /** Bytes above which a body takes turns with other large bodies. */
 const largeBody = 65_536;
-/** Number of large bodies that are read in one turn of the event loop, about 64 KB each. */
+/** Number of large bodies that are read in one turn of the event loop. One read of a body is about 64 KB. */
 const readsPerTurn = 4;
 /** After this many small reads, a body is read once per tick. */
 const mostSmallReads = 16;

@@ -8,8 +8,8 @@ import type { Serving } from "./serve.ts";
 import type { MetricsReport } from "./metrics.ts";
 
 /**
- * A message from a worker. `url`: it is serving. `asking`: it requests its peers' reports. `about`: it answers the
- * supervisor.
+ * A message from a worker. `url`: the worker is serving. `asking`: the worker requests its peers' reports. `about`: the
+ * worker answers the supervisor.
  */
 interface WorkerMessage {
   url?: string;
@@ -53,7 +53,7 @@ export async function superviseWorkers({
   token,
   announce,
 }: SupervisorOptions): Promise<void> {
-  // The supervisor chooses the port, so that a restarted worker listens on the same one.
+  // The supervisor chooses the port, so that a restarted worker listens on the same port.
   const port = wanted === 0 ? await freePort(host) : wanted;
   const alive = new Set<Worker>();
   // Workers accept connections themselves. If a connection were passed to a worker that just died, it would stay open

@@ -11,7 +11,7 @@ import { createMetrics } from "../../server/metrics.ts";
 import { createTokens, keysFromStore } from "../../server/tokens.ts";
 import { packageVersion } from "../../server/version.ts";
 
-/** Bytes of a body: conversations of harnesses are long, and contain pictures. */
+/** Maximum size of a body in bytes. Conversations of harnesses are long, and contain pictures. */
 const largestBody = 64 * 1024 * 1024;
 
 /** A harness gets the token of its own session. Nothing is served without such a token. */

@@ -80,7 +80,7 @@ export function createAdkEvents({ session, state: initial, readState, clientTool
     const isUser = event.type === "invocation.began" || event.type === "client.answered";
     const parts = event.items.flatMap((item): Part[] => {
       if (isFunctionCall(item)) tools.set(item.call_id, item.name);
-      // The client's results are left out: a later event of the agent has them, as its callbacks changed them.
+      // The client's results are left out: a later event of the agent has them, as the agent's callbacks changed them.
       if (item.type === "function_call_output")
         return event.type === "client.answered" ? [] : [responsePart(item as never)];
       return toParts(item);

@@ -60,7 +60,8 @@ export function createSenders(sessions: Conversations) {
 
   /**
    * A client without keys that counts its retries. A retry gets the turn of an equal request only if no other client
-   * waits for it: this server noticed that the answer was lost, or the turn continues the same response.
+   * waits for that turn. This is so if this server noticed that the answer was lost, or if the turn continues the same
+   * response.
    */
   function countingSender(request: Request, retries: number): Sender {
     // Requests with different API keys are from different clients.

@@ -1,10 +1,13 @@
-// watchedSessions(): remembers the failures while a harness played: requests to its model, calls of its tools, limits.
+// watchedSessions(): remembers what failed while a harness played: model requests, tool calls, and limits.
 import { hash } from "node:crypto";
 import { HoldfastError, isForModel, isHoldfastError } from "../../core/errors.ts";
 import type { Sessions } from "../../core/sessions.ts";
 import { classifyError } from "../play/failure.ts";
 
-/** The failures of one episode, by digest of the request or call. If it succeeds later, its failure is removed. */
+/**
+ * The failures of one episode, by digest of the request or call. If the same request or call succeeds later, its
+ * failure is removed.
+ */
 export interface Watched {
   /** Failed requests to the model, and when they failed. */
   requests: Map<string, { thrown: unknown; at: number }>;
