@@ -31,8 +31,8 @@ export interface Reply {
   /** Complete server-sent events, or lines. The stream ends when the client disconnects. */
   stream?: AsyncIterable<string>;
   /**
-   * The stream is a run that the request began. The run continues when the user's token expires. Other streams end
-   * then.
+   * The stream ends with the result of work that the request began, such as a run or a long call. It continues when the
+   * user's token expires, and a server that stops lets it finish. Other streams end in both cases.
    */
   isRun?: true;
   /** The server adds no keep-alive comments, because this stream sends its own. */

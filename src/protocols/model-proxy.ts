@@ -79,7 +79,7 @@ export function modelProxy({
       // A failure before the stream starts gets an error status, which clients understand better than an event.
       const quick = await within(asking, pace.after);
       if (quick) return { ...streamReply(render(quick)), about };
-      return { status: 200, about, quiet: true, stream: waiting(asking, render, dialect) };
+      return { status: 200, about, quiet: true, isRun: true, stream: waiting(asking, render, dialect) };
     } catch (thrown) {
       if (!isHoldfastError(thrown)) throw thrown;
       return { ...failure(dialect, thrown), about };

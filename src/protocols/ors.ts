@@ -200,6 +200,7 @@ function serveOne({ sessions, bindings, tasks }: OrsEnvironment) {
     return {
       status: 200,
       about: { session, call: id },
+      isRun: true,
       stream: callEvents(id, () => resultOf(session, id, name, input ?? {}, repeated !== undefined)),
     };
   }

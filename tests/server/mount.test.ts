@@ -263,6 +263,38 @@ describe.each(Object.entries(ways))("over %s", (_, reach) => {
     await closing;
   });
 
+  test("close lets a streamed call finish", async () => {
+    const passing = gate();
+    const waiting = defineEnvironment({
+      name: "waiting",
+      state: z.object({ done: z.boolean().default(false) }),
+      tools: {
+        wait: tool({
+          description: "Wait.",
+          concurrent: true,
+          run: async ({ progress, update }) => {
+            progress(0, 1);
+            await passing.opened;
+            update((state) => void (state.done = true));
+          },
+        }),
+      },
+    });
+    const { app, ask } = await reached({ environments: [waiting] });
+    const init = { method: "POST", headers: json, body: '{"task":{}}' };
+    const { mcp } = (await (await ask("/waiting/v1/sessions", init)).json()) as Loose;
+    const call = { name: "wait", _meta: { progressToken: 1 } };
+    const reply = await ask(mcp.bound_url_path.slice(at.length), {
+      method: "POST",
+      headers: { ...json, accept: "application/json, text/event-stream" },
+      body: JSON.stringify({ jsonrpc: "2.0", id: 1, method: "tools/call", params: call }),
+    });
+    const closing = app.close();
+    passing.open();
+    expect(await reply.text()).toContain('"id":1,"result"');
+    await closing;
+  });
+
   test("a second close cuts a streamed run, so that no client takes a part for the whole", async () => {
     const server = await reached({ agents: [slow(gate().opened)] });
     const reply = await streamed(server);

@@ -11,7 +11,7 @@ export interface Pace {
 
 export const defaultPace: Pace = { after: 2_000, every: 5_000 };
 
-/** A value is larger than the previous one by at least this much, because clients ignore values that do not grow. */
+/** A value is larger than the previous value by at least this much, because clients ignore values that do not grow. */
 const leastStep = 1e-6;
 
 /**
@@ -64,7 +64,7 @@ export async function withProgress(
   }
 
   const began = performance.now();
-  return (await next(pace.after)) ?? { status: 200, stream: notifications(began) };
+  return (await next(pace.after)) ?? { status: 200, stream: notifications(began), isRun: true };
 }
 
 const frame = (message: unknown): string => `event: message\ndata: ${JSON.stringify(message)}\n\n`;
