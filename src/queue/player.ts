@@ -75,12 +75,8 @@ export async function openQueuePlayer({ address, collection, say }: QueuePlayerO
     const found = waiting.get(id);
     if (!found) return;
     newest = Date.now();
-    const isPlayed = returnvalue !== null && returnvalue !== undefined;
-    found.end(
-      isPlayed
-        ? withOutcome(returnvalue)
-        : failedRollout(found.rollout.session, "internal", failedReason ?? "the worker returned no result"),
-    );
+    const reason = failedReason ?? "the worker returned no result";
+    found.end(returnvalue ?? failedRollout(found.rollout.session, "internal", reason));
     // Removes the result after the caller has written it. If this process is killed earlier, the queue still has it.
     setImmediate(() => leave(queue.remove(id)));
   }
@@ -206,12 +202,4 @@ export async function openQueuePlayer({ address, collection, say }: QueuePlayerO
       connection.close();
     },
   };
-}
-
-/** Converts results from workers of version 0.1, which have no outcome field. */
-function withOutcome(played: Played & { failure?: object; forked?: number }): Played {
-  if ("outcome" in played) return played;
-  const { forked, ...rest } = played as Omit<Played, "outcome"> & { failure?: object; forked?: number };
-  if (forked !== undefined) return { ...rest, outcome: "forked", version: forked };
-  return { ...rest, outcome: rest.failure ? "failed" : "scored" } as Played;
 }
