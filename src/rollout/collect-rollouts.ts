@@ -66,9 +66,8 @@ const stopWithin = 2_000;
  * });
  */
 export async function collectRollouts(given: Settings): Promise<CollectionResult> {
-  const { environment, signal, onPlan, onStart, onRow, onRetry, onFewer, onRunning, ...others } = given;
-  const { onEvent, onError, playerFor, harnessServer, ...rest } = others;
-  const settings: CollectionSettings = { ...defaults, ...rest };
+  const { environment, harnessServer, ...rest } = given;
+  const settings = { ...defaults, ...rest };
   assertRequest(settings);
   assertHarness(settings);
   // Tasks are read later, one by one, because they may not fit in memory.
@@ -77,24 +76,19 @@ export async function collectRollouts(given: Settings): Promise<CollectionResult
   // Lock before checking for output. Otherwise two collections could both find none and start.
   const lock = await claimOutput(settings.out);
   try {
-    const hooks = { signal, onPlan, onStart, onRow, onRetry, onFewer, onRunning, onEvent, onError, playerFor };
-    return await collectLocked({ target: environment, source, tasks, settings, hooks });
+    return await collectLocked(environment, source, tasks, settings);
   } finally {
     lock.release();
   }
 }
 
-interface LockedCollection {
-  target: Target | undefined;
-  source: Source;
-  tasks: string;
-  settings: CollectionSettings;
-  hooks: CollectionHooks;
-}
-
-async function collectLocked({ target, source, tasks, settings, hooks }: LockedCollection): Promise<CollectionResult> {
-  const { out, seed, limit, repeats, branch: branches = [], concurrency, attempts } = settings;
-  const { onPlan, onEvent, onError, playerFor, ...observers } = hooks;
+async function collectLocked(
+  target: Target | undefined,
+  source: Source,
+  tasks: string,
+  settings: CollectionSettings & CollectionHooks,
+): Promise<CollectionResult> {
+  const { out, seed, limit, repeats, branch: branches = [], onPlan, onEvent, onError, playerFor } = settings;
   const record = await buildRecord(target, source.environment, tasks, settings);
   const lines = await countLines(tasks, limit);
   if (lines === 0) throw new HoldfastError("invalid_task", `${tasks} has no tasks; write one JSON object per line`);
@@ -113,16 +107,10 @@ async function collectLocked({ target, source, tasks, settings, hooks }: LockedC
     };
     await writeRecord(outputPaths(out).run, located);
     const collected = await collect({
-      ...observers,
-      keepGoing: settings.keepGoing,
+      ...settings,
       output: fileOutput(out),
-      seed,
       randomSeed: record.settings["random-seed"] as RandomSeedPolicy,
-      limit,
-      repeats,
       branches,
-      concurrency,
-      attempts,
       run: record.run,
       tasks: readRows(tasks),
       prepare: source.prepare,
