@@ -45,18 +45,21 @@ export interface Origin {
  * Why a rollout has no reward. The model's mistakes are not failures: they are scored. A tool that throws is not a
  * failure either: the model reads the error and continues. If a tool's answer is lost, that is a failure.
  */
-export type FailureKind =
-  | "task"
-  | "seed"
-  | "model"
-  | "agent"
-  | "tool"
-  | "store"
-  | "verify"
-  | "timeout"
-  /** The rollout crashed or blocked its worker process several times. */
-  | "worker"
-  | "internal";
+export type FailureKind = (typeof failureKinds)[number];
+
+export const failureKinds = [
+  "task",
+  "seed",
+  "model",
+  "agent",
+  "tool",
+  "store",
+  "verify",
+  "timeout",
+  // The rollout crashed or blocked its worker process several times.
+  "worker",
+  "internal",
+] as const;
 
 export interface RolloutFailure {
   kind: FailureKind;

@@ -1,4 +1,5 @@
 // Formats the metrics for one rollouts file as lines of text.
+import type { FailureKind } from "../../core/rollout.ts";
 import { binLines } from "../../rollout/metrics/histogram.ts";
 import type { NodeMetrics } from "../../rollout/metrics/nodes.ts";
 import type { Estimate, CollectionMetrics } from "../../rollout/metrics.ts";
@@ -8,7 +9,7 @@ import { figure, tableLines } from "./table.ts";
 const widest = 60;
 
 /** The words for each kind of failure, as in "3 × model failed". "model 3" could be read as the number of a model. */
-const kinds: { [kind: string]: string } = {
+const kinds: Record<FailureKind, string> = {
   task: "invalid task",
   seed: "seed failed",
   model: "model failed",
@@ -23,7 +24,7 @@ const kinds: { [kind: string]: string } = {
 
 /** Names a kind of failure. Files from other programs may have any string as the kind. */
 export const kindText = (kind: string): string =>
-  Object.hasOwn(kinds, kind) ? (kinds[kind] as string) : plainLine(kind);
+  Object.hasOwn(kinds, kind) ? kinds[kind as FailureKind] : plainLine(kind);
 
 export function metricLines(metrics: CollectionMetrics): string[] {
   const { estimates, histogram } = metrics;

@@ -1,5 +1,5 @@
 // createAgentPlayer(): lets a remote agent run an episode. Posts the row to its /run and receives the verdict.
-import { failedRollout, randomSeedField } from "../../core/rollout.ts";
+import { failedRollout, failureKinds, randomSeedField } from "../../core/rollout.ts";
 import type { FailureKind, Play, Played, Rollout, TaskRow } from "../../core/rollout.ts";
 import { messageOf } from "../../core/errors.ts";
 import { failureIn, isOk, objectIn, rowAsSent, shownText, type GymClient, type GymReply } from "../gym-client.ts";
@@ -58,24 +58,12 @@ function toPlayed({ session, row }: Rollout, reply: GymReply): Played {
   };
 }
 
-const kinds = new Set<unknown>([
-  "task",
-  "seed",
-  "model",
-  "agent",
-  "tool",
-  "store",
-  "verify",
-  "timeout",
-  "worker",
-  "internal",
-]);
-
 /** Maps the agent's own failure names to a kind. */
 function parseKind({ _ng_failure_class, failure_kind, _ng_failure_terminal: isTerminal }: TaskRow): FailureKind {
   const failed = _ng_failure_class ?? failure_kind;
   // This kind is never retried.
   if (isTerminal === true) return "task";
-  if (kinds.has(failed)) return failed as FailureKind;
+  const kind = failureKinds.find((known) => known === failed);
+  if (kind) return kind;
   return failed === "judge_failed" ? "verify" : "agent";
 }
