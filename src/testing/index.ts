@@ -4,18 +4,6 @@ export { storeCases, storeCasesFor } from "./stores.ts";
 export type { StoreCase, StoreHarness } from "./store-cases/harness.ts";
 export { environmentCases, solutionCases } from "./environments.ts";
 export type { Call, EnvironmentCase, EnvironmentHarness, Solution, SolutionCase } from "./environments.ts";
-export type {
-  Appended,
-  Commit,
-  Entry,
-  Filter,
-  Heading,
-  Listed,
-  Loaded,
-  NewEntry,
-  Snapshot,
-  Store,
-} from "../core/store.ts";
 export { faultyStore } from "./faulty-store.ts";
 export type { FaultyStore, FaultyStoreOptions, StoreFault } from "./faulty-store.ts";
 export { faultProxy } from "./fault-proxy.ts";
