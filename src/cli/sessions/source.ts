@@ -1,17 +1,18 @@
 // openSource(): the sessions in a store, or on a server through its REST API. Handles both episodes and conversations.
-import type { Agent } from "../core/agent.ts";
-import { isConversation } from "../core/conversation.ts";
-import type { AnyEnvironment, Environment } from "../core/environment.ts";
-import { cannotLoad, HoldfastError, invalidOption, messageOf, unlessCoded, type ErrorCode } from "../core/errors.ts";
-import type { Event, Labels, NumberedEvent } from "../core/event.ts";
-import { equalJson } from "../core/json.ts";
-import { decode } from "../core/session.ts";
-import type { Conversations, Episodes, Replayed, SessionInfo, SessionsBase } from "../core/sessions.ts";
-import type { Listed, Store } from "../core/store.ts";
-import { defineEnvironment } from "../environment/define-environment.ts";
-import { createSessions } from "../session/sessions.ts";
-import { openStore } from "../stores/open.ts";
-import { isOfEnvironment } from "./episode-log.ts";
+import { createClient } from "../../client/client.ts";
+import type { Agent } from "../../core/agent.ts";
+import { isConversation } from "../../core/conversation.ts";
+import type { AnyEnvironment, Environment } from "../../core/environment.ts";
+import { cannotLoad, HoldfastError, invalidOption, messageOf, unlessCoded } from "../../core/errors.ts";
+import type { Event, Labels } from "../../core/event.ts";
+import { equalJson } from "../../core/json.ts";
+import { decode } from "../../core/session.ts";
+import type { Conversations, Episodes, Replayed, SessionInfo, SessionsBase } from "../../core/sessions.ts";
+import type { Listed, Store } from "../../core/store.ts";
+import { defineEnvironment } from "../../environment/define-environment.ts";
+import { createSessions } from "../../session/sessions.ts";
+import { openStore } from "../../stores/open.ts";
+import { isOfEnvironment } from "../../rollout/episode-log.ts";
 
 type Verb = "info" | "state" | "events" | "fork" | "rewind" | "replay" | "close";
 export type SessionVerbs = Pick<SessionsBase<unknown>, Verb>;
@@ -146,59 +147,13 @@ function storeSource(store: Store, { environment, agent, code }: SourceOptions):
 const isSession = (of: { environment: string }): boolean => isOfEnvironment(of) || isConversation(of);
 
 function serverSource(url: string, token: string | undefined): SessionSource {
-  async function ask<T>(path: string, method = "GET", body?: unknown): Promise<T> {
-    const headers = {
-      "content-type": "application/json",
-      ...(token !== undefined && { authorization: `Bearer ${token}` }),
-    };
-    const init = { method, headers, ...(body !== undefined && { body: JSON.stringify(body) }) };
-    const response = await fetch(`${url}/v1/sessions${path}`, init).catch((cause: Error) => {
-      throw cannotLoad(`${url} does not answer: ${messageOf(cause.cause ?? cause)}`, cause);
-    });
-    const reply = (await response.json().catch(() => ({}))) as { error?: { code: ErrorCode; message: string } };
-    if (response.ok) return reply as T;
-    const { code = "cannot_load", message = `${url} answered ${response.status}` } = reply.error ?? {};
-    throw new HoldfastError(code, message);
-  }
-  const at = (session: string): string => `/${encodeURIComponent(session)}`;
-  const verbs: SessionVerbs = {
-    info: (session) => ask(at(session)),
-    async state(session, version) {
-      const query = version === undefined ? "" : `?version=${version}`;
-      return (await ask<{ state: unknown }>(`${at(session)}/state${query}`)).state;
-    },
-    async *events(session, { after = 0 } = {}) {
-      let next: number | null = after;
-      do {
-        const page: { events: NumberedEvent[]; next: number | null } = await ask(
-          `${at(session)}/events?limit=1000&after=${next}`,
-        );
-        yield* page.events;
-        next = page.next;
-      } while (next !== null);
-    },
-    fork: (session, options = {}) => ask(`${at(session)}/fork`, "POST", options),
-    rewind: (session, to) =>
-      ask(`${at(session)}/rewind`, "POST", typeof to === "number" ? { version: to } : { invocation: to.before }),
-    replay: (session) => ask(`${at(session)}/replay`, "POST", {}),
-    close: async (session) => (await ask<{ closed: boolean }>(at(session), "DELETE")).closed,
-  };
-
-  return {
-    async *list({ open, user, labels }) {
-      const query = new URLSearchParams({ limit: "1000" });
-      if (open !== undefined) query.set("open", String(open));
-      if (user !== undefined) query.set("user", user);
-      if (labels) query.set("labels", JSON.stringify(labels));
-      for (;;) {
-        const page: { sessions: Listed[]; next: string | null } = await ask(`?${query}`);
-        yield* page.sessions;
-        if (page.next === null) return;
-        query.set("after", page.next);
-      }
-    },
-    verbs: async () => verbs,
-    delete: verbs.close,
-    stop: async () => undefined,
-  };
+  const client = createClient(url, {
+    ...(token !== undefined && { token }),
+    retryFor: 0,
+    fetch: (...request) =>
+      fetch(...request).catch((cause: Error) => {
+        throw cannotLoad(`${url} does not answer: ${messageOf(cause.cause ?? cause)}`, cause);
+      }),
+  });
+  return { list: client.list, verbs: async () => client, delete: client.close, stop: async () => undefined };
 }
