@@ -28,7 +28,10 @@ export interface ModelExchange {
    * that exchange's request followed by its answer. Absent if nothing is shared.
    */
   after?: { version: number; items: number };
-  /** The other fields of the request, such as `instructions` and `tools`, if they differ from those of `after`. */
+  /**
+   * The other fields of the request, such as `instructions` and `tools`, if they differ from the fields of the exchange
+   * in `after`.
+   */
   request?: { [field: string]: Json };
   /** The items of the request that do not belong to `after`. */
   input: Item[];

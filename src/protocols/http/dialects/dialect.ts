@@ -107,8 +107,8 @@ export const isReasoning = (item: Item): item is Item & { summary: Content[] } =
 const mark = "holdfast.";
 
 /**
- * Returns a string that carries a reasoning item through a harness: the signature or the encrypted content from the
- * model's server, or the name of the field in which the server sent the reasoning.
+ * Returns a string that carries a reasoning item through a harness. The string is the signature or the encrypted
+ * content from the model's server, or the name of the field that had the reasoning.
  */
 export function sealOf({ signature, encrypted_content: encrypted, chat_field: field }: Item): string {
   if (typeof signature === "string") return signature;
