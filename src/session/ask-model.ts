@@ -12,7 +12,7 @@ import { digestOf, ExchangeIndex } from "./exchange-index.ts";
 import { exclusive } from "./exclusive.ts";
 import { assertCallId, undone } from "./find-repeat.ts";
 import { timeNow, type Logs } from "./log.ts";
-import type { OpenLog } from "./open-log.ts";
+import { findable, type OpenLog } from "./open-log.ts";
 
 type ModelCalled = EventOf<"model.called">;
 
@@ -58,23 +58,18 @@ export function createAskModel({ logs, assertOpen, assertWithinLimits }: AskMode
     if (recorded) return recorded;
     assertReady(asking);
     const key = call === undefined ? `asked ${episode} ${digest}` : modelKey(episode, call);
-    log.concurrentCalls ??= new Map();
-    const running = log.concurrentCalls.get(key) as Promise<ModelAnswer> | undefined;
+    const running = log.runningCalls?.get(key) as Promise<ModelAnswer> | undefined;
     // A repeat waits for the running request. If that request fails, the repeat asks the model itself.
     const first = running && (call !== undefined || isRepeat) ? await running.catch(() => undefined) : undefined;
     if (first) return (await recordedAnswer(asking)) ?? { ...first, repeated: true };
-    const answering = answeredInTurn(asking);
-    log.concurrentCalls.set(key, answering);
     try {
-      const found = await answering;
+      const found = await findable(log, key, () => answeredInTurn(asking));
       failed.get(log)?.delete(digest);
       return found;
     } catch (thrown) {
       const failures = failed.get(log) ?? new Map<string, number>();
       failed.set(log, failures.set(digest, log.session.version));
       throw thrown;
-    } finally {
-      if (log.concurrentCalls.get(key) === answering) log.concurrentCalls.delete(key);
     }
   };
 
@@ -154,8 +149,8 @@ export function createAskModel({ logs, assertOpen, assertWithinLimits }: AskMode
             recorded = repeat.version;
             return undefined;
           }
-          // Other processes may have used up the limit. Time is checked only before a model is asked.
-          const reached = limitReached(session.models, { ...options.limits, seconds: undefined }, 0);
+          // Other processes may have used up the calls. An answer above another limit is kept, because it was paid for.
+          const reached = limitReached(session.models, { calls: options.limits?.calls }, 0);
           if (reached) {
             const isRecorded = call !== undefined && (await logs.find(log.id, modelKey(episode, call))) !== undefined;
             if (isRecorded) return undefined;

@@ -16,7 +16,7 @@ import { execute, executeAtOnce, prepare, type Execution, type Prepared } from "
 import { createClaims, inDoubt, tooLate } from "./external-claim.ts";
 import { assertCallId, lostAnswer, mayBeLost, recordedEvent } from "./find-repeat.ts";
 import { timeNow, type Logs } from "./log.ts";
-import type { OpenLog } from "./open-log.ts";
+import { findable, type OpenLog } from "./open-log.ts";
 import type { Finished } from "./outcome.ts";
 import { thrownIn } from "./thrown.ts";
 
@@ -77,7 +77,8 @@ export function createCalls(options: CallsOptions) {
         const finished = executeAtOnce(environment.definitions, execution, pending.input, session.state);
         return after(finished, (made: Finished) => checkState(environment, pending.tool, session.state, made, size));
       };
-      return commitCall(pending, () => assertReady(pending), finish);
+      const commit = (): Promise<Answer> => commitCall(pending, () => assertReady(pending), finish);
+      return pending.id === undefined ? commit() : joined(pending, commit);
     }
     return joined(pending, async () => {
       const prepared = await prepare(environment.definitions, pending.tool, pending.input);
@@ -205,25 +206,23 @@ export function createCalls(options: CallsOptions) {
     throw new HoldfastError("session_unseeded", `session ${log.id} must be seeded before the first call${why}`);
   }
 
-  /** Makes a retry wait while the original call is running. */
+  /**
+   * Makes a retry wait while the original call is running. Otherwise, the handler of a slow tool would run again for
+   * each retry.
+   */
   async function joined(pending: Call, run: () => Promise<Answer>): Promise<Answer> {
     const { log, id, signal } = pending;
     if (id === undefined) return run();
-    const key = callKey(lookupEpisode(pending), id);
-    log.concurrentCalls ??= new Map();
-    for (let other = log.concurrentCalls.get(key); other; other = log.concurrentCalls.get(key)) {
+    // The session may be seeded again while the retry waits.
+    const episode = lookupEpisode(pending);
+    const key = callKey(episode, id);
+    for (let other = log.runningCalls?.get(key); other; other = log.runningCalls?.get(key)) {
       await settledOrCancelled(other, signal);
       await exclusive(log, signal, () => logs.refresh(log), pending);
-      const repeated = await recorded(pending);
+      const repeated = await recorded({ ...pending, episode });
       if (repeated) return repeated;
     }
-    const running = run();
-    log.concurrentCalls.set(key, running);
-    try {
-      return await running;
-    } finally {
-      log.concurrentCalls.delete(key);
-    }
+    return findable(log, key, run);
   }
 
   /** Returns the recorded answer for a call id that the log already has. Throws if the store has lost it. */

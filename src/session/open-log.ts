@@ -38,8 +38,8 @@ export interface OpenLog extends Cached, Stops {
   owned: WeakSet<object> | undefined;
   /** Set while the session is being ended. Calls that have not started are refused with this reason. */
   ending: HoldfastError | undefined;
-  /** Running concurrent calls, external calls and model requests, by key. A retry waits for the running call. */
-  concurrentCalls: Map<string, Promise<unknown>> | undefined;
+  /** Running calls with an id, model requests and verdicts, by key. A retry waits for the running one. */
+  runningCalls: Map<string, Promise<unknown>> | undefined;
   /** For a conversation: its views, and the size in bytes of the events that they were built from. */
   views: { bytes: number; byKey: Map<string, KeptView> } | undefined;
 }
@@ -82,7 +82,22 @@ export function createOpenLog(
     owned: undefined,
     running: undefined,
     ending: undefined,
-    concurrentCalls: undefined,
+    runningCalls: undefined,
     views: undefined,
   };
+}
+
+/** Runs a call so that its retries find it under a key while it runs. */
+export async function findable<T>(log: OpenLog, key: string, run: () => Promise<T>): Promise<T> {
+  const running = run();
+  log.runningCalls ??= new Map();
+  log.runningCalls.set(key, running);
+  try {
+    return await running;
+  } finally {
+    // A later call may have taken the key, and may have ended before this one.
+    if (log.runningCalls?.get(key) === running) log.runningCalls.delete(key);
+    // An idle session keeps no empty map, because there are many idle sessions.
+    if (log.runningCalls?.size === 0) log.runningCalls = undefined;
+  }
 }

@@ -4,6 +4,7 @@ import { createSessions, defineEnvironment, tool, type Json, type Store } from "
 import { expect, test } from "vitest";
 import { z } from "zod";
 import { everyStore } from "../every-store.ts";
+import { gate } from "../agent/engine.ts";
 import { clock } from "./clock.ts";
 import { counter } from "./counter.ts";
 import { onEveryStore, open } from "./engine.ts";
@@ -366,4 +367,55 @@ test("a session with a task and labels of the maximum depth can be opened and in
   const { session } = await sessions.open({ task: { deep }, labels: { deep } });
   expect((await sessions.info(session)).labels).toEqual({ deep });
   await expect(sessions.info("holdfast:keys")).rejects.toMatchObject({ code: "session_not_found" });
+});
+
+onEveryStore("ONCE: retries of a running plain tool wait for it, and its handler runs once", async (place) => {
+  let runs = 0;
+  const passing = gate();
+  const slow = defineEnvironment({
+    name: "slow",
+    state: z.object({ n: z.number().default(0) }),
+    tools: {
+      hold: tool({
+        description: "Waits, and adds one.",
+        run: async ({ state }) => {
+          runs++;
+          await passing.opened;
+          return ++state.n;
+        },
+      }),
+    },
+  });
+  const sessions = place.engine(slow);
+  const { session } = await sessions.open({ task: {} });
+  const first = sessions.call(session, "hold", {}, { call: "c1" });
+  await expect.poll(() => runs).toBe(1);
+  const retries = [1, 2].map(() => sessions.call(session, "hold", {}, { call: "c1" }));
+  // After a new seed, the same id is another call.
+  const seeding = sessions.seed(session, {});
+  passing.open();
+  expect((await Promise.all([first, ...retries])).map((answer) => answer.ok && answer.output)).toEqual([1, 1, 1]);
+  await seeding;
+  expect(await sessions.call(session, "hold", {}, { call: "c1" })).toMatchObject({ output: 1, repeated: false });
+  expect(runs).toBe(2);
+});
+
+onEveryStore("ONCE: retries of a running verify wait for its verdict", async (place) => {
+  let runs = 0;
+  const passing = gate();
+  const judged = defineEnvironment({
+    name: "judged",
+    state: z.object({ n: z.number().default(0) }),
+    verify: async () => {
+      await passing.opened;
+      return ++runs;
+    },
+    tools: {},
+  });
+  const sessions = place.engine(judged);
+  const { session } = await sessions.open({ task: {} });
+  const asked = [1, 2, 3].map(() => sessions.verify(session));
+  passing.open();
+  expect((await Promise.all(asked)).map(({ reward }) => reward)).toEqual([1, 1, 1]);
+  expect(runs).toBe(1);
 });

@@ -2,10 +2,9 @@
 import type { AnyEnvironment } from "../../core/environment.ts";
 import { HoldfastError } from "../../core/errors.ts";
 import { sample } from "../../core/json-sample.ts";
-import { equalJson, type Json } from "../../core/json.ts";
 import type { Protocol } from "../../core/protocol.ts";
 import { toJsonSchema } from "../../core/schema.ts";
-import type { Answer, Episodes } from "../../core/sessions.ts";
+import type { Episodes } from "../../core/sessions.ts";
 import type { SessionPlayer } from "../../rollout/play/continue-session.ts";
 import type { RolloutRequests } from "../../rollout/requests.ts";
 import { createTaskFiles, type TaskFiles } from "../../rollout/task-files.ts";
@@ -30,7 +29,6 @@ export function episodeRouter(served: Served): Protocol["handle"] {
   const { sessions, sessionPlayer, requests, bindings, tasks = createTaskFiles(undefined) } = served;
   const models = sessionPlayer?.models ?? [];
   const { environment } = sessions;
-  const callOnce = createCallOnce(sessions);
   const rollouts = requests && createRouter(rolloutRoutes, rolloutHandlers(requests), help);
   const episodes = createRouter(
     episodeRoutes,
@@ -50,12 +48,9 @@ export function episodeRouter(served: Served): Protocol["handle"] {
       },
       callTool: async ({ id, body: { tool, input, call, episode }, request: { signal } }) => {
         // A disconnect does not cancel a call with an id, because a retry with this id may follow and join the call.
-        const running =
-          call === undefined
-            ? sessions.call(id, tool, input, { episode, signal })
-            : callOnce(id, { tool, input, call, episode });
+        const options = call === undefined ? { episode, signal } : { episode, call };
         // Clients may show the answer to a model, so it does not contain the author's error. Only the event does.
-        const { thrown: _, ...answer } = await running;
+        const { thrown: _, ...answer } = await sessions.call(id, tool, input, options);
         return ok(answer);
       },
       seedSession: async ({ id, body: { task, random: randomSeed, ...options } }) =>
@@ -77,36 +72,6 @@ export function episodeRouter(served: Served): Protocol["handle"] {
     help,
   );
   return (request) => (rollouts && /^\/v1\/rollouts(?:\/|$)/.test(request.path) ? rollouts : episodes)(request);
-}
-
-interface CallWithId {
-  tool: string;
-  input?: unknown;
-  call: string;
-  episode: number | undefined;
-}
-
-/**
- * Returns a function that calls a tool. A retry of a running call waits for its answer. Otherwise, the handler of a plain
- * tool would run again for each retry, and a client whose time-out is shorter would never get the answer.
- */
-function createCallOnce(sessions: Episodes): (session: string, asked: CallWithId) => Promise<Answer> {
-  const running = new Map<string, CallWithId & { input: Json; answer: Promise<Answer> }>();
-  return async (session, { tool, input, call, episode }) => {
-    const key = JSON.stringify([session, call]);
-    const first = running.get(key);
-    const isSame = first?.tool === tool && first.episode === episode && equalJson(first.input, input as Json);
-    if (first && isSame) return { ...(await first.answer), repeated: true };
-    const answer = sessions.call(session, tool, input, { call, episode });
-    // A call that differs is refused by the session, and must not replace the first call.
-    if (first) return answer;
-    running.set(key, { tool, input: input as Json, call, episode, answer });
-    try {
-      return await answer;
-    } finally {
-      running.delete(key);
-    }
-  };
 }
 
 /** Builds the reply to `GET /v1/environment`. */
