@@ -123,10 +123,8 @@ export function modelProxy({
       const error = isHoldfastError(thrown) ? thrown : unexpected;
       const { status, code, message } = toFault(error);
       yield dialect.errorFrame(dialect.error(status, code, message));
-      if (error !== unexpected) return;
-      // The server logs the failure and cuts the connection, so the event is sent before that.
-      await new Promise((resolve) => setImmediate(resolve));
-      throw thrown;
+      // The server logs the failure and cuts the connection.
+      if (error === unexpected) throw thrown;
     }
   }
 

@@ -32,7 +32,7 @@ export function sendWhole(response: ServerResponse, reply: Reply, keepAlive: num
   response.end(text);
 }
 
-/** Milliseconds that a client has to read a refusal and to close its connection. */
+/** Milliseconds that a client has to read a refusal, or the end of a failed stream, before its connection is cut. */
 const closeWithin = 1_000;
 
 /**
@@ -138,8 +138,15 @@ export function sendStream(
     }
   };
   void pump()
-    .catch((thrown: unknown) => {
+    .catch(async (thrown: unknown) => {
       failed(thrown);
+      // The last event may be the error for the client, so it is sent before the cut.
+      if (!ended) {
+        await new Promise<void>((resolve) => {
+          setTimeout(resolve, closeWithin).unref();
+          body.flush(resolve);
+        });
+      }
       // Cuts the connection rather than ending it, because a client must not mistake a part for the whole.
       response.destroy();
     })
@@ -156,6 +163,8 @@ export function sendStream(
 /** The body of a stream. */
 interface StreamBody {
   write(text: string): void;
+  /** Calls `sent` once the operating system has taken everything that was written. */
+  flush(sent: () => void): void;
   end(): void;
   /** Shows whether the client reads too slowly. */
   readonly connection: Writable;
@@ -164,7 +173,12 @@ interface StreamBody {
 function nodeBody(response: ServerResponse, status: number, headers: string[]): StreamBody {
   response.writeHead(status, headers);
   response.flushHeaders();
-  return { connection: response, write: (text) => void response.write(text), end: () => void response.end() };
+  return {
+    connection: response,
+    write: (text) => void response.write(text),
+    flush: (sent) => void response.write("", sent),
+    end: () => void response.end(),
+  };
 }
 
 /** Maximum number of characters that wait for the end of a turn of the event loop. */
@@ -187,8 +201,9 @@ function plainBody(
   Object.assign(response, { _header: head, _headerSent: true });
   let waiting = head;
   let isLatin = true;
-  const flush = (): void => {
-    if (waiting !== "" && !socket.destroyed) socket.write(waiting, isLatin ? "latin1" : "utf8");
+  const flush = (sent?: () => void): void => {
+    if (socket.destroyed) sent?.();
+    else if (waiting !== "" || sent) socket.write(waiting, isLatin ? "latin1" : "utf8", sent);
     waiting = "";
     isLatin = true;
   };
@@ -203,6 +218,7 @@ function plainBody(
       // Flushes early. Otherwise, a stream that never waits would fill the memory.
       if (waiting.length > mostWaiting) flush();
     },
+    flush,
     end() {
       if (response.destroyed || socket.destroyed) return void response.end();
       socket.write(`${waiting}0\r\n\r\n`, isLatin ? "latin1" : "utf8", () => response.end());

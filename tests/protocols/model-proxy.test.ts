@@ -10,10 +10,12 @@ import {
   type ScriptedAnswer,
 } from "holdfast";
 import type { NumberedEvent } from "../../src/core/event.ts";
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { requestFields, requestItems } from "../../src/core/model-exchange.ts";
 import type OpenAI from "openai";
 import type Anthropic from "@anthropic-ai/sdk";
+import { gate } from "../agent/engine.ts";
+import { served } from "../server/serving.ts";
 import { anthropic, openai, post, proxyReplica, type ProxyReplica } from "./proxy-client.ts";
 
 /** Adds 2, adds 3, then says so. Keeps the requests that it got. */
@@ -647,22 +649,29 @@ describe("what a harness sees", () => {
 });
 
 test("an unexpected failure of a stream is an event, and then reaches the server's log", async () => {
+  const failing = gate();
   const model: Model = {
     name: "broken",
     async respond() {
-      await sleep(30);
+      await failing.opened;
       throw new TypeError("a bug of the model");
     },
   };
-  const replica = proxyReplica({ model, pace: { after: 10, every: 10 } });
+  const replica = proxyReplica({ model, pace: { after: 1, every: 60_000 } });
+  const logged = vi.spyOn(replica.app.log, "error");
+  const { url } = await served(replica.app);
   const { token } = await replica.seeded();
-  const { body } = await post(replica, `/m/${token}/v1/responses`, { input: "Hi", stream: true });
+  const headers = { "content-type": "application/json" };
+  const body = JSON.stringify({ input: "Hi", stream: true });
+  const reply = await fetch(`${url}/m/${token}/v1/responses`, { method: "POST", headers, body });
   let read = "";
   const reading = (async () => {
-    for await (const part of body!) read += new TextDecoder().decode(part);
+    for await (const part of reply.body!) read += new TextDecoder().decode(part);
   })();
-  await expect(reading).rejects.toThrow("a bug of the model");
+  failing.open();
+  await expect(reading).rejects.toThrow();
   expect(read).toContain("the server's log has the cause");
+  expect(logged.mock.lastCall).toMatchObject(["a stream failed", { message: "a bug of the model" }]);
 });
 
 test("only a refused request was too long; a failure that mentions the context is a failure", async () => {

@@ -466,25 +466,31 @@ describe("streams", () => {
     return protocol;
   };
 
-  test("that fail are cut off, so that a part is not mistaken for the whole", async () => {
-    const failing: Protocol = {
-      name: "failing",
-      handle: async () => ({
-        status: 200,
-        stream: (async function* () {
-          yield "[1]\n";
-          throw new Error("the disk is gone");
-        })(),
-      }),
-    };
-    const { port } = await served(appOf([failing]));
-    const connection = raw(port);
-    connection.send("GET /rows HTTP/1.1\r\nhost: x\r\n\r\n");
-    await until(() => connection.closed);
-    expect(connection.text).toMatch(/^HTTP\/1\.1 200 /);
-    // The end of a chunked body.
-    expect(connection.text).not.toMatch(/\r\n0\r\n\r\n$/);
+  const failing = (): Protocol => ({
+    name: "failing",
+    handle: async () => ({
+      status: 200,
+      stream: (async function* () {
+        yield "[1]\n";
+        await sleep(5);
+        yield "[2]\n";
+        throw new Error("the disk is gone");
+      })(),
+    }),
   });
+
+  test.each(["keep-alive", "close"])(
+    "that fail are cut off after their last event, so that a part is not mistaken for the whole: %s",
+    async (kept) => {
+      const { port } = await served(appOf([failing()]));
+      const connection = raw(port);
+      connection.send(`GET /rows HTTP/1.1\r\nhost: x\r\nconnection: ${kept}\r\n\r\n`);
+      await until(() => connection.closed);
+      expect(connection.text).toMatch(/^HTTP\/1\.1 200 [^]*\[1\]\n[^]*\[2\]\n/);
+      // The end of a chunked body.
+      expect(connection.text).not.toMatch(/\r\n0\r\n\r\n$/);
+    },
+  );
 
   test("send events as they come, with comments between, and end when the client goes", async () => {
     const protocol = streaming("data: 1\n\n");
