@@ -38,6 +38,12 @@ interface SharedClient extends Pick<Episodes, SharedVerb> {
   follow(session: string, options?: FollowOptions): AsyncIterable<NumberedEvent>;
 }
 
+/** The options of a request that the server finishes and records, even if its client stops waiting. */
+interface Stoppable {
+  /** Stops waiting for the answer. A later request with the same call id, or the same verify, returns it. */
+  signal?: AbortSignal;
+}
+
 /** A served environment, with the verbs of `Sessions`. */
 export interface EnvironmentClient<E extends AnyEnvironment = AnyEnvironment>
   extends SharedClient, Pick<Episodes<E>, "rewards" | "replay"> {
@@ -46,11 +52,17 @@ export interface EnvironmentClient<E extends AnyEnvironment = AnyEnvironment>
   call<Name extends ToolName<E>>(
     session: string,
     tool: Name,
-    ...input: CallArguments<ToolInput<E, Name>, Omit<CallOptions, "seen" | "seeded" | "onProgress">>
+    ...input: CallArguments<
+      ToolInput<E, Name>,
+      Omit<CallOptions, "seen" | "seeded" | "onProgress" | "signal"> & Stoppable
+    >
   ): Promise<Answer<ToolOutput<E, Name>>>;
   state(session: string, version?: number): Promise<StateOf<E>>;
   fork(session: string, options?: { version?: number }): Promise<SessionInfo>;
-  verify(session: string, options?: Omit<VerifyOptions, "task"> & { task?: TaskOf<E> }): ReturnType<Episodes["verify"]>;
+  verify(
+    session: string,
+    options?: Omit<VerifyOptions, "task" | "signal"> & Stoppable & { task?: TaskOf<E> },
+  ): ReturnType<Episodes["verify"]>;
 }
 
 /** The options of a turn. */
