@@ -137,7 +137,10 @@ export const errorTable = {
     meaning: "the request is not valid HTTP, or its path or query is not percent-encoded correctly",
   },
   invalid_json: { status: 400, meaning: "the body is not JSON in UTF-8, or is nested too deeply" },
-  unauthorized: { status: 401, meaning: "the path requires a bearer token, and the token of the request is missing or wrong" },
+  unauthorized: {
+    status: 401,
+    meaning: "the path requires a bearer token, and the token of the request is missing or wrong",
+  },
   not_local: {
     status: 403,
     meaning:
