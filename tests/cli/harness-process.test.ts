@@ -1,7 +1,13 @@
 // The process of a harness: its standard input, and failures to start it.
+import { ChildProcess, spawn } from "node:child_process";
 import { tmpdir } from "node:os";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { runHarness } from "../../src/rollout/harness/process.ts";
+
+vi.mock(import("node:child_process"), async (load) => {
+  const real = await load();
+  return { ...real, spawn: vi.fn(real.spawn) as never };
+});
 
 const long = "x".repeat(1_000_000);
 
@@ -29,4 +35,14 @@ test("a harness that cannot be started is a failure, not an exception", async ()
     code: undefined,
     failure: expect.stringContaining("ENOENT"),
   });
+});
+
+test("a harness that cannot be started because of too many open files is a failure, not an exception", async () => {
+  // Then Node returns a child without streams.
+  vi.mocked(spawn).mockImplementationOnce(() => {
+    const child = new (ChildProcess as unknown as new () => ReturnType<typeof spawn>)();
+    process.nextTick(() => child.emit("error", new Error("spawn true EMFILE")));
+    return child;
+  });
+  expect(await run("true", [])).toEqual({ code: undefined, output: "", failure: "spawn true EMFILE" });
 });

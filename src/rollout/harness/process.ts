@@ -1,5 +1,5 @@
 // runHarness(): runs a harness as a child in its own process group, and stops the whole group at the end.
-import { spawn, type ChildProcessWithoutNullStreams } from "node:child_process";
+import { spawn, type ChildProcess } from "node:child_process";
 import { setTimeout as delay } from "node:timers/promises";
 import { messageOf } from "../../core/errors.ts";
 import { onAbort } from "../../io/abort.ts";
@@ -50,7 +50,7 @@ export async function runHarness({
     const value = process.env[name];
     return value === undefined ? [] : [[name, value] as const];
   });
-  let child: ChildProcessWithoutNullStreams;
+  let child: ChildProcess;
   try {
     child = spawn(command, args, {
       cwd,
@@ -63,28 +63,31 @@ export async function runHarness({
     // Node throws some failures, for example of an argument that is too long, and reports others as an event.
     return { code: undefined, output: "", failure: messageOf(thrown) };
   }
-  // A harness may end before it has read its input.
-  child.stdin.on("error", () => undefined).end(input);
+  const ending = new Promise<Omit<HarnessEnd, "output">>((resolve) => {
+    child.on("error", ({ message }) => resolve({ code: undefined, failure: message }));
+    // Waits for "exit", because "close" waits for the output, which a process left behind may hold open.
+    child.on("exit", (code) => resolve({ code: code ?? undefined }));
+  });
+  // A harness may end before it has read its input. With too many open files, a child has no streams.
+  child.stdin?.on("error", () => undefined).end(input);
   const kept = { stdout: "", stderr: "" };
   for (const name of ["stdout", "stderr"] as const) {
-    child[name].setEncoding("utf8").on("data", (text: string) => (kept[name] = (kept[name] + text).slice(-keptOutput)));
+    child[name]
+      ?.setEncoding("utf8")
+      .on("data", (text: string) => (kept[name] = (kept[name] + text).slice(-keptOutput)));
   }
   const { pid } = child;
   if (pid !== undefined) track(pid);
   const stop = (): void => void stopGroup(pid);
   const stopListening = onAbort(signal, stop);
   if (signal.aborted) stop();
-  const ended = await new Promise<Omit<HarnessEnd, "output">>((resolve) => {
-    child.on("error", ({ message }) => resolve({ code: undefined, failure: message }));
-    // Waits for "exit", because "close" waits for the output, which a process left behind may hold open.
-    child.on("exit", (code) => resolve({ code: code ?? undefined }));
-  });
+  const ended = await ending;
   stopListening();
   await stopGroup(pid);
   if (pid !== undefined) running.delete(pid);
-  child.stdin.destroy();
-  child.stdout.destroy();
-  child.stderr.destroy();
+  child.stdin?.destroy();
+  child.stdout?.destroy();
+  child.stderr?.destroy();
   return { ...ended, output: `${kept.stdout}\n${kept.stderr}`.trim() };
 }
 
