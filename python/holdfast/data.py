@@ -81,6 +81,8 @@ def read_row(row: Row, branch: Sequence[dict[str, int]] = ()) -> Episode | str:
     ways = tuple(int(part) for part in str(row["branch"]).split(".")) if "forked_at" in row else ()
     # A fork follows a tool step: an answer with calls.
     called = [number for number, step in enumerate(steps, 1) if step.calls]
+    if ways and len(called) < _tool_steps(row):
+        return "no tokens"
     forks = tuple(called[step - 1] for step in sorted(one["step"] for one in branch)[: len(ways)])
     task, repeat = int(row.get("_ng_task_index", 0)), int(row.get("_ng_rollout_index", 0))
     # Rollouts are numbered so that each tree has a range of numbers, even if some of its episodes end before a fork.
@@ -100,6 +102,13 @@ def _answers(row: Row) -> Iterable[tuple[tuple[list[int], list[int], list[float]
             recorded = [one["logprob"] for one in (item.get("logprobs") or {}).get("content") or []]
         calls = [one["call_id"] for one in output[start:end] if one.get("type") == "function_call"]
         yield (item["prompt_token_ids"], sampled, recorded), calls, item.get("policy_version")
+
+
+def _tool_steps(row: Row) -> int:
+    """Returns the number of answers with calls, also of answers without tokens."""
+    types = [item.get("type") for item in row["response"]["output"]]
+    tools = [one for one in types if one in ("function_call", "function_call_output")]
+    return sum(one == "function_call" and before != one for before, one in zip([None, *tools], tools))
 
 
 def _add_step_rewards(steps: list[Step], row: Row) -> None:

@@ -57,6 +57,13 @@ class Reading(unittest.TestCase):
         self.assertEqual(len(collected.episodes), 1)
         self.assertEqual(dict(collected.left_out), {"masked": 1, "no reward": 1, "broken tokens": 2, "no log-probs": 1, "no tokens": 1, "ambiguous transcript": 1})
 
+    def test_a_forked_row_needs_the_tokens_of_every_answer_with_calls(self) -> None:
+        for missing in (0, 2):
+            forked = row(branch="0", forked_at=2)
+            del forked["response"]["output"][missing]["prompt_token_ids"]
+            for step in (1, 2):
+                self.assertEqual(read_row(forked, [{"ways": 2, "step": step}]), "no tokens")
+
 
 class Credit(unittest.TestCase):
     def test_grpo_compares_with_mean_and_deviation(self) -> None:
