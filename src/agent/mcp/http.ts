@@ -1,5 +1,5 @@
 // An MCP server over HTTP: one request per message. The response is JSON or a stream of events.
-import { setTimeout as delay } from "node:timers/promises";
+import { setImmediate as nextTurn, setTimeout as delay } from "node:timers/promises";
 import { invalidOption, type HoldfastError } from "../../core/errors.ts";
 import { exchange, ExchangeError, type Answer } from "../../io/exchange.ts";
 import { parseEvents } from "../../models/wire/sse.ts";
@@ -58,11 +58,16 @@ export function createHttpServer(url: string, headers: { [name: string]: string 
     };
     for (let attempt = 1; ; attempt++) {
       try {
-        const answered = await exchange(request, async (answer) => ({
-          status: answer.status,
-          session: [answer.headers["mcp-session-id"]].flat()[0],
-          reply: await readReply(answer, body.id),
-        }));
+        const answered = await new Promise<Answered>((resolve, reject) => {
+          const read = async (answer: Answer): Promise<Answered> => {
+            const { status, headers } = answer;
+            const session = [headers["mcp-session-id"]].flat()[0];
+            // The call does not wait for the rest of the stream.
+            const take = (reply: RpcReply): void => resolve({ status, session, reply });
+            return { status, session, reply: await readReply(answer, body.id, take) };
+          };
+          exchange(request, read).then(resolve, reject);
+        });
         if (answered.status !== 503 || !call.isRepeatable || attempt === attempts) return answered;
       } catch (thrown) {
         if (!(thrown instanceof ExchangeError)) throw thrown;
@@ -115,8 +120,12 @@ export function createHttpServer(url: string, headers: { [name: string]: string 
   };
 }
 
-/** Reads the reply to a request. An error may have the id `null`. A stream may stay open after the reply. */
-async function readReply(answer: Answer, id: number | undefined): Promise<RpcReply | undefined> {
+/** Reads the reply to a request. An error may have the id `null`. `take` gets the reply while its stream is still open. */
+async function readReply(
+  answer: Answer,
+  id: number | undefined,
+  take: (reply: RpcReply) => void,
+): Promise<RpcReply | undefined> {
   const find = (text: string): RpcReply | undefined => {
     const reply = parseReply(text);
     return reply?.id === id || reply?.id === null ? reply : undefined;
@@ -128,7 +137,10 @@ async function readReply(answer: Answer, id: number | undefined): Promise<RpcRep
       // After the reply, the rest is read and ignored for a moment, so that the connection can be reused.
       if (reply) continue;
       reply = find(data);
-      if (reply) answer.finish();
+      if (!reply) continue;
+      answer.finish();
+      // If the stream has ended with the reply, the next turn of the event loop has a free connection.
+      void nextTurn(reply).then(take);
     }
   } catch (thrown) {
     if (!reply) throw thrown;
