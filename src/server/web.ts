@@ -10,6 +10,8 @@ import { unreadable } from "./uploads.ts";
 
 interface OpenStream {
   isRun: true | undefined;
+  /** Once the app is stopping, cuts the stream if its reader does not continue to read. */
+  awaitReader(): void;
   /** Ends the stream. With an error, its reader gets the error. */
   end(error?: Error): void;
 }
@@ -143,6 +145,8 @@ export function serveFetch(app: App, limits: Limits) {
     const iterator = stream[Symbol.asyncIterator]();
     const encoder = new TextEncoder();
     let isOver = false;
+    let isPulled = false;
+    let unread: NodeJS.Timeout | undefined;
     let comments: NodeJS.Timeout | undefined;
     let sending: ReadableStreamDefaultController<Uint8Array> | undefined;
 
@@ -151,6 +155,7 @@ export function serveFetch(app: App, limits: Limits) {
       if (isOver) return;
       isOver = true;
       clearInterval(comments);
+      clearTimeout(unread);
       given.signal.removeEventListener("abort", abandon);
       open.delete(own);
       streams--;
@@ -170,7 +175,12 @@ export function serveFetch(app: App, limits: Limits) {
       else sending?.close();
     }
     const abandon = (): void => endEarly();
-    const own: OpenStream = { isRun, end: endEarly };
+    function awaitReader(): void {
+      if (isOver || isPulled || !allDone) return;
+      const message = `the client did not read the stream for ${limits.requestTimeout} ms while the server was stopping`;
+      unread = setTimeout(() => endEarly(new Error(message)), limits.requestTimeout);
+    }
+    const own: OpenStream = { isRun, awaitReader, end: endEarly };
 
     streams++;
     metrics.streams++;
@@ -184,10 +194,16 @@ export function serveFetch(app: App, limits: Limits) {
         }, limits.heartbeat);
       },
       async pull(controller) {
+        clearTimeout(unread);
+        isPulled = true;
         try {
           const { done, value } = await iterator.next();
+          isPulled = false;
           if (isOver) return;
-          if (!done) return controller.enqueue(encoder.encode(value));
+          if (!done) {
+            controller.enqueue(encoder.encode(value));
+            return awaitReader();
+          }
           end(true);
           controller.close();
         } catch (thrown) {
@@ -204,10 +220,16 @@ export function serveFetch(app: App, limits: Limits) {
 
   return {
     answer,
-    /** Refuses new requests, ends streams except runs, and resolves when no request is active. */
+    /**
+     * Refuses new requests, ends streams except runs, and resolves when no request is active. The stream of a run that
+     * nobody reads is cut.
+     */
     async stop(): Promise<void> {
       const done = new Promise<void>((resolve) => (allDone = resolve));
-      for (const stream of open) if (!stream.isRun) stream.end();
+      for (const stream of open) {
+        if (stream.isRun) stream.awaitReader();
+        else stream.end();
+      }
       left();
       await done;
     },

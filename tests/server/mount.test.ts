@@ -6,6 +6,7 @@ import { connect, type AddressInfo } from "node:net";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import {
   defineAgent,
   defineEnvironment,
@@ -431,6 +432,26 @@ describe("fetch", () => {
     const url = `http://localhost${at}/v1/sessions`;
     const reply = await app.fetch(new Request(url, { method: "POST", body, headers, duplex: "half" } as RequestInit));
     expect([reply.status, isCancelled]).toEqual([408, true]);
+  });
+
+  test("close cuts a streamed run that is not read, but not one that waits for its agent", async () => {
+    const passing = gate();
+    const app = await mounted({ agents: [slow(passing.opened)], limits: { requestTimeout: 50 } });
+    const headers = { ...json, authorization: `Bearer ${app.token}`, accept: "text/event-stream" };
+    const send = (path: string, body: string): Promise<Response> =>
+      app.fetch(new Request(`http://localhost${at}/greeter/v1/sessions${path}`, { method: "POST", headers, body }));
+    const started = async (): Promise<Response> => {
+      const { session } = (await (await send("", "{}")).json()) as Loose;
+      return send(`/${session}/run`, '{"message":"Hi."}');
+    };
+    const [unread, read] = [await started(), await started()];
+    const text = read.text();
+    const closing = app.close();
+    await sleep(200);
+    await expect(unread.text()).rejects.toThrow();
+    passing.open();
+    expect(await text).toContain("event: agent.ended");
+    await closing;
   });
 
   test("a client that left before its stream began leaves no stream open", async () => {
