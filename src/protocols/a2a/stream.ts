@@ -1,8 +1,9 @@
 // Writes a task's progress as A2A stream responses: pieces of answers as they come, and changes of its status.
 import type { RunEvent } from "../../agent/invocation.ts";
-import type { Family } from "../../agent/transfer.ts";
 import type { NumberedEvent } from "../../core/event.ts";
 import type { TaskReader } from "./task.ts";
+
+export { isStreamed } from "../http/is-streamed.ts";
 
 /** Creates a writer for a task's updates. */
 export function createTaskStream(turn: TaskReader) {
@@ -57,11 +58,3 @@ export function createTaskStream(turn: TaskReader) {
     },
   };
 }
-
-/**
- * Returns whether an agent's answer is streamed in pieces. An agent used as a tool speaks only to its caller. Answers of
- * parallel agents are sent whole, because artifacts have the order in which the answers end.
- */
-export const isStreamed = (family: Family, path: string): boolean =>
-  !path.includes("#") &&
-  !path.split(/[/>]/).some((step) => family.find(step.replace(/^\d+\./, ""))?.kind === "parallel");

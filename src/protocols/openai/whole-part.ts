@@ -4,6 +4,7 @@ import type { Family } from "../../agent/transfer.ts";
 import type { NumberedEvent } from "../../core/event.ts";
 import type { Conversations } from "../../core/sessions.ts";
 import { findBegan } from "../http/find-began.ts";
+import { isStreamed } from "../http/is-streamed.ts";
 import type { Running } from "../http/running.ts";
 import { isBegan, readTurn } from "./turn.ts";
 
@@ -45,11 +46,3 @@ async function* joined(
     await rest.return(undefined as never);
   }
 }
-
-/**
- * Returns whether an agent's answer is streamed in pieces. An agent used as a tool speaks only to its caller. Answers of
- * parallel agents are sent whole, because their order is the order in which they end.
- */
-const isStreamed = (family: Family, path: string): boolean =>
-  !path.includes("#") &&
-  !path.split(/[/>]/).some((step) => family.find(step.replace(/^\d+\./, ""))?.kind === "parallel");

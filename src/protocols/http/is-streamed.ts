@@ -1,0 +1,21 @@
+// isStreamed(): decides which agents' answers a protocol streams in pieces.
+import type { Family } from "../../agent/transfer.ts";
+
+/** Earlier results by path. All pieces of an answer have the same path, so each path is parsed once. */
+const known = new WeakMap<Family, Map<string, boolean>>();
+
+/**
+ * Returns whether the answer of the agent at a path is streamed in pieces. An agent used as a tool speaks only to its
+ * caller. Answers of parallel agents are sent whole, because they are listed in the order in which they end.
+ */
+export function isStreamed(family: Family, path: string): boolean {
+  let paths = known.get(family);
+  if (!paths) known.set(family, (paths = new Map<string, boolean>()));
+  let found = paths.get(path);
+  if (found === undefined) {
+    const isParallel = (step: string): boolean => family.find(step.replace(/^\d+\./, ""))?.kind === "parallel";
+    found = !path.includes("#") && !path.split(/[/>]/).some(isParallel);
+    paths.set(path, found);
+  }
+  return found;
+}
