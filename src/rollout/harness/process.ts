@@ -17,6 +17,9 @@ const keptOutput = 4_000;
 /** Milliseconds that a group has to end by itself before it is killed. */
 const grace = 2_000;
 
+/** Milliseconds that the rest of the output has to arrive after the group has ended. */
+const lastOutput = 500;
+
 export interface HarnessEnd {
   /** The exit code; undefined if a signal ended the harness, or if it could not be started. */
   code: number | undefined;
@@ -68,6 +71,7 @@ export async function runHarness({
     // Waits for "exit", because "close" waits for the output, which a process left behind may hold open.
     child.on("exit", (code) => resolve({ code: code ?? undefined }));
   });
+  const closed = new Promise((resolve) => child.on("close", resolve));
   // A harness may end before it has read its input. With too many open files, a child has no streams.
   child.stdin?.on("error", () => undefined).end(input);
   const kept = { stdout: "", stderr: "" };
@@ -85,6 +89,8 @@ export async function runHarness({
   stopListening();
   await stopGroup(pid);
   if (pid !== undefined) running.delete(pid);
+  // "exit" may come before output that the harness has already written.
+  if (ended.failure === undefined) await Promise.race([closed, delay(lastOutput, undefined, { ref: false })]);
   child.stdin?.destroy();
   child.stdout?.destroy();
   child.stderr?.destroy();
