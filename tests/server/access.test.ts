@@ -92,6 +92,21 @@ test.each<[string, string, boolean]>([
   expect(isAllowed({ host, origin })).toBe(wanted);
 });
 
+test("a token that is not a user's is checked once", () => {
+  const checked: string[] = [];
+  const userOf = (given: string): string | undefined => (checked.push(given), given === "ann's" ? "ann" : undefined);
+  const { authorize } = createAccess({ token: "a-token-of-the-server", userOf });
+  const ask = (given: string) => authorize({ headers: { authorization: `Bearer ${given}` } }, false);
+  expect(["another", "another", "ann's", "another", "ann's"].map(ask)).toEqual([
+    undefined,
+    undefined,
+    "ann",
+    undefined,
+    "ann",
+  ]);
+  expect(checked).toEqual(["another", "ann's", "ann's"]);
+});
+
 describe("of a server", () => {
   const evil = { headers: { host: "evil.example" } };
   const guarded = ["/v1/secret", "/%76%31/secret", "//v1/secret", "/V1/secret", "/two/v1/secret", "/metrics", "/view/"];
