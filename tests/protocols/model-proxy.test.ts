@@ -417,16 +417,22 @@ describe("the end of an episode", () => {
   });
 
   test("ONCE: a limit holds over replicas; only a retry of the recorded request gets the answer", async () => {
+    let asked = 0;
+    let both = gate();
     const model: Model = {
       name: "slow",
       async respond() {
-        await sleep(40);
+        // Answers once both replicas have asked.
+        if (++asked === 2) both.open();
+        await both.opened;
         return { output: [{ type: "message", role: "assistant", content: "ok" }], status: "completed" };
       },
     };
     const store = memoryStore();
     const replicas = [0, 1].map(() => proxyReplica({ model, store, limits: { calls: 1 } }));
     const askBoth = async (keys: string[]) => {
+      asked = 0;
+      both = gate();
       const { session, token } = await replicas[0]!.seeded();
       const where = `/counter/m/${token}/v1/responses`;
       const asking = replicas.map((replica, at) =>
