@@ -2,13 +2,14 @@
 import { createSessions, HoldfastError, memoryStore, scriptedModel } from "holdfast";
 import type { Model, ModelRequest, Sessions, Store } from "holdfast";
 import { execFileSync } from "node:child_process";
-import { mkdtempSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { toolSchema } from "../../src/agent/list-tools.ts";
 import { createHarnessPlayer } from "../../src/rollout/harness/player.ts";
+import { gate } from "../agent/engine.ts";
 import { counter } from "../protocols/proxy-client.ts";
 
 const rollout = {
@@ -25,16 +26,17 @@ interface Options {
   busy?: number;
   /** How often the call is sent. */
   calls?: number;
-  /** Milliseconds that a call takes. */
-  slow?: number;
-  /** Gets the sessions that the harness reaches. */
-  serve?(sessions: Sessions, session: string): void;
+  /** Calls wait for it. */
+  released?: Promise<void>;
+  /** Gets the sessions that the harness reaches, and a function that returns whether it still runs. */
+  serve?(sessions: Sessions, session: string, isRunning: () => boolean): void;
   /** How often the model is asked. */
   asks?: number;
   /** The number of the model request that fails, that never ends, or that is refused at a limit. */
   fails?: number;
   hangs?: number;
   refused?: number;
+  /** What the harness does after its requests have ended. */
   harness?: string;
   maxSteps?: number;
   limits?: { tokens?: number; cost?: number };
@@ -42,8 +44,15 @@ interface Options {
 }
 
 async function play(options: Options) {
-  const { calls = 0, slow = 0, serve, asks = 1, fails, hangs, refused, store = memoryStore() } = options;
-  const { harness = "sleep 0.5", maxSteps, limits = {} } = options;
+  const { calls = 0, released, serve, asks = 1, fails, hangs, refused, store = memoryStore() } = options;
+  const { harness = "true", maxSteps, limits = {} } = options;
+  const folder = mkdtempSync(join(tmpdir(), "holdfast-asked-"));
+  const file = join(folder, "asked");
+  vi.stubEnv("ASKED", file);
+  onTestFinished(() => {
+    vi.unstubAllEnvs();
+    rmSync(folder, { recursive: true });
+  });
   let { busy = 0 } = options;
   const scripted = scriptedModel(() => ({ calls: [{ name: "add", arguments: { by: 2 } }] }));
   let asked = 0;
@@ -56,7 +65,7 @@ async function play(options: Options) {
   const sessions: Sessions = createSessions({ environment: counter, store });
   const call: Sessions["call"] = async (...given) => {
     if (busy-- > 0) throw new HoldfastError("store_busy", "it is locked");
-    await sleep(slow);
+    await released;
     return sessions.call(...given);
   };
   let sent = 0;
@@ -64,7 +73,8 @@ async function play(options: Options) {
   const askModel: Sessions["askModel"] = (...given) =>
     ++sent === refused ? Promise.reject(atLimit) : sessions.askModel(...given);
   const { play: player } = createHarnessPlayer({
-    harness,
+    harness: `until [ -e "$ASKED" ]; do sleep 0.02; done; ${harness}`,
+    passed: ["ASKED"],
     episodes: { ...sessions, call, askModel },
     store,
     maxSteps,
@@ -72,7 +82,7 @@ async function play(options: Options) {
     modelFor: () => ({ name: scripted.name, respond }),
     server: async ({ sessions: served, modelFor }) => ({
       address(session) {
-        serve?.(served, session);
+        serve?.(served, session, () => modelFor(session) !== undefined);
         const { model, limits } = modelFor(session)!;
         const options = { model: model.name, respond: (asked: ModelRequest) => model.respond(asked), limits };
         const ask = (number: number) => {
@@ -86,6 +96,7 @@ async function play(options: Options) {
             const answer = ask(number);
             if (number !== hangs) await answer;
           }
+          writeFileSync(file, "");
         })();
         for (let sent = 0; sent < calls; sent++)
           served.call(session, "add", { by: 2 }, { call: "c1" }).catch(() => undefined);
@@ -116,7 +127,7 @@ test("SCORED: a lost model request has no reward, also at a limit", async () => 
 });
 
 test("SCORED: a limit excuses the exit code only if the recorded answers reach it", async () => {
-  const harness = "sleep 0.5; exit 3";
+  const harness = "exit 3";
   expect(await play({ asks: 3, maxSteps: 2, harness })).toMatchObject({ outcome: "scored", stopped: "steps" });
   expect(await play({ asks: 3, hangs: 2, maxSteps: 2, refused: 3, harness })).toMatchObject({
     outcome: "failed",
@@ -126,12 +137,14 @@ test("SCORED: a limit excuses the exit code only if the recorded answers reach i
 
 test("SCORED: the verdict includes calls that run when the harness ends, and all later calls are refused", async () => {
   let late: () => Promise<unknown> = () => Promise.resolve();
-  const serve = (sessions: Sessions, session: string): void => {
+  const { opened: released, open: release } = gate();
+  const serve: Options["serve"] = (sessions, session, isRunning) => {
     late = () => sessions.call(session, "add", { by: 1 });
     // A process that left the harness's group calls a tool between the end of the harness and the verdict.
-    setTimeout(() => void late().catch(() => undefined), 900);
+    const call = (): void => void late().catch(() => undefined);
+    void expect.poll(isRunning).toBe(false).then(call).then(release);
   };
-  expect(await play({ calls: 1, slow: 1_000, serve })).toMatchObject({ outcome: "scored", fields: { reward: 1 } });
+  expect(await play({ calls: 1, released, serve })).toMatchObject({ outcome: "scored", fields: { reward: 1 } });
   await expect(late()).rejects.toMatchObject({ code: "episode_over" });
 });
 
@@ -149,7 +162,7 @@ test("SCORED: an episode is scored if its folder cannot be deleted, and a warnin
   // Node cannot delete a folder whose path is longer than 4,096 characters.
   const nest = `const { mkdirSync: make } = require("fs"), { chdir, env } = process; chdir(env.HOLDFAST_FOLDER);
     for (let depth = 0; depth < 30; depth++) make("x".repeat(200)), chdir("x".repeat(200));`;
-  expect(await play({ harness: `"${process.execPath}" -e '${nest}'; sleep 0.5` })).toMatchObject({ outcome: "scored" });
+  expect(await play({ harness: `"${process.execPath}" -e '${nest}'` })).toMatchObject({ outcome: "scored" });
   await expect.poll(() => warnings).toEqual([expect.stringContaining(`cannot delete ${parent}/holdfast-harness-`)]);
 });
 
