@@ -344,7 +344,9 @@ class Trainer:
         """Gives the new weights to the policy. Their version is the number of updates, also after a restart."""
         if self.settings.ahead:
             self.policy.reload(self.model.state_dict(), self.iteration)
-        self.policy.engine.version = self.iteration
+            return
+        with self.policy.engine.model_lock:
+            self.policy.engine.version = self.iteration
 
     # The record
 

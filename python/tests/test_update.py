@@ -68,6 +68,18 @@ class Updates(unittest.TestCase):
         self.assertEqual(version, 1)
         self.assertFalse(bool((state["embed.weight"] == before[0]).all()))
 
+    def test_the_version_of_the_weights_changes_only_while_their_lock_is_held(self) -> None:
+        held = []
+
+        class Engine(types.SimpleNamespace):
+            def __setattr__(self, name, value) -> None:
+                held.append((name, value, self.model_lock.locked()))
+
+        trainer = make()
+        trainer.policy.engine, trainer.iteration = Engine(model_lock=threading.Lock()), 3
+        trainer.publish()
+        self.assertEqual(held, [("version", 3, True)])
+
     def test_metrics_tell_how_old_the_weights_of_the_answers_are(self) -> None:
         trainer, episodes = make(), group(0, 1, 0) + group(1, 1, 0)
         trainer.iteration = 5
