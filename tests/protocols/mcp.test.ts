@@ -3,6 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { defineEnvironment, memoryStore, tool } from "holdfast";
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
+import { gate } from "../agent/engine.ts";
 import { gymCounter, countOpen } from "./gym-client.ts";
 import { ask, clientV1, clientV2, modern, replicaOf, type ClientOptions, type Replica } from "./mcp-client.ts";
 
@@ -165,15 +166,19 @@ describe.each(clients)("$name", ({ connect }) => {
   });
 
   test("gets notices of progress during a long call", async () => {
-    const replica = replicaOf(counter, { pace: { after: 10, every: 10 } });
-    const { path } = await bound(replica);
-    const client = await connect(replica, { path });
-    const seen: number[] = [];
-    const options = { onprogress: ({ progress }: { progress: number }) => void seen.push(progress) };
-    expect(await client.callTool({ name: "wait", arguments: { ms: 120 } }, options)).toMatchObject({
-      content: [{ text: "done" }],
+    const passing = gate();
+    const slow = defineEnvironment({
+      name: "slow",
+      tools: { wait: tool({ description: "Wait.", run: () => passing.opened.then(() => "done") }) },
     });
-    expect(seen.length).toBeGreaterThan(1);
+    const replica = replicaOf(slow, { pace: { after: 10, every: 10 } });
+    const { session } = await replica.sessions.open({ task: {} });
+    const client = await connect(replica, { path: replica.bindings.address(session).bound_url_path });
+    const seen: number[] = [];
+    const onprogress = ({ progress }: { progress: number }): void => {
+      if (seen.push(progress) === 3) passing.open();
+    };
+    expect(await client.callTool({ name: "wait" }, { onprogress })).toMatchObject({ content: [{ text: "done" }] });
     expect([...seen].sort((a, b) => a - b)).toEqual(seen);
   });
 
