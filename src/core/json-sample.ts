@@ -172,9 +172,12 @@ function numberFor(schema: JsonSchema, isWhole: boolean, random: Random): number
   const [above, below] = [bound("exclusiveMinimum", -Infinity), bound("exclusiveMaximum", Infinity)];
   const [least, greatest] = [Math.max(bound("minimum", -Infinity), above), Math.min(bound("maximum", Infinity), below)];
   const step = chooseStep(bound("multipleOf", 0), isWhole, greatest - least);
-  // Gives 0.3 rather than 0.30000000000000004.
-  const inUnits = (steps: number): number =>
-    Number.isInteger(step) ? steps * step : Number((steps * step).toPrecision(15));
+  // Gives 0.3 rather than 0.30000000000000004. Far from 0, fewer digits would be another number.
+  const inUnits = (steps: number): number => {
+    const product = steps * step;
+    const short = Number(product.toPrecision(15));
+    return Math.abs(short - product) < step / 1_000 ? short : product;
+  };
   // From here on, all values are counted in steps.
   let first = least === above ? Math.floor(least / step) + 1 : Math.ceil(least / step);
   let last = greatest === below ? Math.ceil(greatest / step) - 1 : Math.floor(greatest / step);

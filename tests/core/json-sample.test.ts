@@ -63,6 +63,7 @@ describe("a sample", () => {
     ["prices", z.number().multipleOf(0.01).min(0.05).max(0.5)],
     ["a narrow range", z.number().gt(0.1).lt(0.11)],
     ["numbers far from 0", z.int().gt(1e12)],
+    ["quarters far from 0", z.number().multipleOf(0.25).lt(-5e13)],
     ["a number between whole ones", z.number().gt(99.95).lt(1e6)],
     ["what nobody may give", z.strictObject({ a: z.never().optional() })],
     ["a key called __proto__", z.object({ ["__proto__"]: z.int(), constructor: z.int() })],
