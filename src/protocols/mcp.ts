@@ -173,7 +173,8 @@ export function mcpProtocol({
     // changes the state is not cancelled, as in the gym protocol, because a signal costs a tenth of a call's time.
     const isCancellable = (environment.definitions.get(name)?.kind ?? "state") !== "state";
     const start = (onProgress?: CallOptions["onProgress"]): Promise<Reply> => {
-      const options: CallOptions = { onProgress, ...(call !== undefined && { call }) };
+      const options: CallOptions = { seeded: needsSeed && !binding.isOwn, onProgress };
+      if (call !== undefined) options.call = call;
       if (!isCancellable) return send(options);
       if (isModern) return send({ ...options, signal: request.signal });
       return cancellation.run(session, id, (signal) => send({ ...options, signal }));
@@ -187,9 +188,8 @@ export function mcpProtocol({
     { session, isOwn }: Binding,
     tool: string,
     input: object,
-    asked: CallOptions,
+    options: CallOptions,
   ): Promise<Answer | undefined> {
-    const options: CallOptions = { ...asked, seeded: needsSeed && !isOwn };
     try {
       return await sessions.call(session, tool, input, options);
     } catch (thrown) {
