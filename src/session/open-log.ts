@@ -1,5 +1,6 @@
 // OpenLog: a session as this process has it in memory: the state after the events read so far, and its current users.
 import type { HoldfastError } from "../core/errors.ts";
+import type { Verdict } from "../core/event.ts";
 import type { Session } from "../core/session.ts";
 import type { View } from "../core/conversation.ts";
 import type { Cached } from "./cache.ts";
@@ -38,8 +39,10 @@ export interface OpenLog extends Cached, Stops {
   owned: WeakSet<object> | undefined;
   /** Set while the session is being ended. Calls that have not started are refused with this reason. */
   ending: HoldfastError | undefined;
-  /** Running calls with an id, model requests and verdicts, by key. A retry waits for the running one. */
+  /** Running calls with an id, and model requests, by key. A retry waits for the running call. */
   runningCalls: Map<string, Promise<unknown>> | undefined;
+  /** The newest running verify: the version that it judges, and the digest of its question. */
+  judging: { judged: number; digest: string; verdict: Promise<Verdict> } | undefined;
   /** For a conversation: its views, and the size in bytes of the events that they were built from. */
   views: { bytes: number; byKey: Map<string, KeptView> } | undefined;
 }
@@ -83,6 +86,7 @@ export function createOpenLog(
     running: undefined,
     ending: undefined,
     runningCalls: undefined,
+    judging: undefined,
     views: undefined,
   };
 }

@@ -13,7 +13,7 @@ import type { StepReward, Verification, VerifyOptions } from "../core/sessions.t
 import { guarded, HandlerCall, withinTime } from "./handler.ts";
 import { cancelled, exclusive, withSnapshot, type Caller } from "./exclusive.ts";
 import { timeNow, type Logs } from "./log.ts";
-import { findable, type OpenLog } from "./open-log.ts";
+import type { OpenLog } from "./open-log.ts";
 import { checkTask } from "./seed.ts";
 import { thrownIn } from "./thrown.ts";
 
@@ -95,10 +95,9 @@ export function createVerify(options: { environment: AnyEnvironment; logs: Logs;
       if (before) return before;
       let verdict: Verdict;
       try {
-        const run = (): Promise<Verdict> => judge(log, { ...session, ...other }, judged, response, signal);
         verdict = refusal
           ? { reward: 0, reason: refusal.message }
-          : await (signal ? run() : judgedOnce(log, `judging ${judged} ${digest}`, run));
+          : await judgedOnce(log, { judged, digest }, { ...session, ...other }, response, signal);
       } catch (thrown) {
         // The failure is recorded only if verify saw the newest state.
         if (!isFresh && (await isOutdated(log, newest))) return undefined;
@@ -182,6 +181,26 @@ export function createVerify(options: { environment: AnyEnvironment; logs: Logs;
     return versions;
   }
 
+  /** Lets a retry of a slow verify wait for the running one. A caller with a signal may stop, so it runs its own. */
+  async function judgedOnce(
+    log: OpenLog,
+    { judged, digest }: { judged: number; digest: string },
+    session: Session,
+    response: Json | undefined,
+    signal: AbortSignal | undefined,
+  ): Promise<Verdict> {
+    const running = signal ? undefined : log.judging;
+    if (running?.judged === judged && running.digest === digest) return running.verdict;
+    const verdict = judge(log, session, judged, response, signal);
+    if (signal) return verdict;
+    const own = (log.judging = { judged, digest, verdict });
+    try {
+      return await verdict;
+    } finally {
+      if (log.judging === own) log.judging = undefined;
+    }
+  }
+
   async function judge(
     log: OpenLog,
     session: Session,
@@ -234,10 +253,6 @@ export function createVerify(options: { environment: AnyEnvironment; logs: Logs;
 
   return { verify, rewards };
 }
-
-/** Lets the retries of a slow verify wait for the running one. A caller with a signal may stop, so it runs its own. */
-const judgedOnce = (log: OpenLog, key: string, run: () => Promise<Verdict>): Promise<Verdict> =>
-  (log.runningCalls?.get(key) as Promise<Verdict> | undefined) ?? findable(log, key, run);
 
 /** Allows the commit even after the session has ended, because a verify does not change the state. */
 const anytime = (): void => undefined;
