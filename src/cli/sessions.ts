@@ -7,7 +7,7 @@ import { jsonOrText } from "../core/json.ts";
 import type { SessionInfo } from "../core/sessions.ts";
 import type { Listed } from "../core/store.ts";
 import { loadServed } from "../rollout/load.ts";
-import { openSource, type SessionSource, type SourceOptions } from "./sessions/source.ts";
+import { openSource, type SessionSource, type SourceOptions } from "../rollout/session-source.ts";
 import { whole } from "./flags.ts";
 import { plain, plainLine, print } from "../io/plain.ts";
 import { addCopy } from "./sessions/copy.ts";

@@ -1,7 +1,7 @@
 // `sessions --store` takes HTTP stores as well as servers, and shows no token.
 import { createSessions, defineEnvironment } from "holdfast";
 import { expect, onTestFinished, test } from "vitest";
-import { openSource } from "../../src/cli/sessions/source.ts";
+import { openSource } from "../../src/rollout/session-source.ts";
 import { httpStore } from "../../src/stores/http.ts";
 import { serveStore } from "../stores/http-server.ts";
 

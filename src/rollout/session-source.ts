@@ -1,18 +1,18 @@
 // openSource(): the sessions in a store, or on a server through its REST API. Handles both episodes and conversations.
-import { createClient } from "../../client/client.ts";
-import type { Agent } from "../../core/agent.ts";
-import { isConversation } from "../../core/conversation.ts";
-import type { AnyEnvironment, Environment } from "../../core/environment.ts";
-import { cannotLoad, HoldfastError, invalidOption, messageOf, unlessCoded } from "../../core/errors.ts";
-import type { Event, Labels } from "../../core/event.ts";
-import { equalJson } from "../../core/json.ts";
-import { decode } from "../../core/session.ts";
-import type { Conversations, Episodes, Replayed, SessionInfo, SessionsBase } from "../../core/sessions.ts";
-import type { Listed, Store } from "../../core/store.ts";
-import { defineEnvironment } from "../../environment/define-environment.ts";
-import { createSessions } from "../../session/sessions.ts";
-import { openStore } from "../../stores/open.ts";
-import { isOfEnvironment } from "../../rollout/episode-log.ts";
+import { createClient } from "../client/client.ts";
+import type { Agent } from "../core/agent.ts";
+import { isConversation } from "../core/conversation.ts";
+import type { AnyEnvironment, Environment } from "../core/environment.ts";
+import { cannotLoad, HoldfastError, invalidOption, messageOf, unlessCoded } from "../core/errors.ts";
+import type { Event, Labels } from "../core/event.ts";
+import { equalJson } from "../core/json.ts";
+import { decode } from "../core/session.ts";
+import type { Conversations, Episodes, Replayed, SessionInfo, SessionsBase } from "../core/sessions.ts";
+import type { Listed, Store } from "../core/store.ts";
+import { defineEnvironment } from "../environment/define-environment.ts";
+import { createSessions } from "../session/sessions.ts";
+import { openStore } from "../stores/open.ts";
+import { isOfEnvironment } from "./episode-log.ts";
 
 type Verb = "info" | "state" | "events" | "fork" | "rewind" | "replay" | "close";
 export type SessionVerbs = Pick<SessionsBase<unknown>, Verb>;
