@@ -1,5 +1,5 @@
-// The public API, each name written by hand. Heavy parts are subpaths: holdfast/rollout, holdfast/serve,
-// holdfast/protocols/*, holdfast/stores/*, holdfast/models/*, holdfast/testing.
+// The public API: every exported name is listed by hand. Larger parts have their own import paths: holdfast/rollout,
+// holdfast/serve, holdfast/protocols/*, holdfast/stores/*, holdfast/models/*, holdfast/testing.
 export { HoldfastError, isHoldfastError, refuse, errorTable, type ErrorCode } from "./core/errors.ts";
 export type { Json } from "./core/json.ts";
 export type { Delta, Operation } from "./core/delta.ts";

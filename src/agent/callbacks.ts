@@ -10,10 +10,10 @@ export function cancelledRun(signal: AbortSignal | undefined): HoldfastError {
   return new HoldfastError("run_cancelled", "the run was cancelled", { cause: signal?.reason });
 }
 
-// The function that threw each error. Errors are marked, not wrapped, so that they keep their codes and messages.
+// For each error, the name of the function that threw it. Errors are not wrapped, to keep their codes and messages.
 const sources = new WeakMap<object, string>();
 
-/** Names the agent's function that threw an error, as in "beforeModel of agent support". */
+/** Returns the name of the agent's function that threw an error, such as "beforeModel of agent support". */
 export function sourceOf(thrown: unknown): string | undefined {
   return typeof thrown === "object" && thrown !== null ? sources.get(thrown) : undefined;
 }
@@ -31,7 +31,7 @@ export function marked(thrown: unknown, name: string, agent: string): object {
   return error;
 }
 
-/** Runs callbacks in order until one returns a value, and returns that value. `name` is the callbacks' name. */
+/** Runs callbacks in order until one returns a value, and returns that value. `name`: such as "beforeModel". */
 export async function firstValue<Args extends unknown[], T>(
   name: keyof Callbacks,
   callbacks: ((...args: Args) => T) | ((...args: Args) => T)[] | undefined,
@@ -50,13 +50,13 @@ export async function firstValue<Args extends unknown[], T>(
   return undefined;
 }
 
-/** Returns the result of an author's work, or rejects once the run is cancelled. */
+/** Waits for the result of a function that the author wrote. Rejects as soon as the run is cancelled. */
 export async function orAborted<T>(signal: AbortSignal, work: T): Promise<Awaited<T>> {
   if (!(work instanceof Promise)) return await work;
   return unlessAborted(signal, work as Promise<Awaited<T>>, () => cancelledRun(signal));
 }
 
-/** Converts an agent's message to items. If a value is invalid, the error names the callback with `what`. */
+/** Converts a message that a callback returned to items. `what`: the callback's name, for an error message. */
 export function toItems(said: Said, what: string): Item[] {
   if (typeof said !== "string") return checkedItems(said, what);
   return [{ type: "message", role: "assistant", content: [{ type: "output_text", text: said }] }];

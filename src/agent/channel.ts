@@ -1,7 +1,7 @@
 // createChannel(): passes values from running code to a generator's reader. A writer waits for the reader.
 
 export function createChannel<T>() {
-  /** An entry without a value waits until all earlier entries are taken. */
+  /** An entry without a value is a call of `taken`, which waits until the reader has taken all earlier entries. */
   const waiting: { value?: T; taken: () => void }[] = [];
   let wake = (): void => undefined;
   let closed = false;

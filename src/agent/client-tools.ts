@@ -56,7 +56,7 @@ export function checkedTools(tools: unknown, what = "clientTools"): ToolSchema[]
   });
 }
 
-/** Refuses a client's tool if an agent has a tool with the same name. Toolsets are checked when they are listed. */
+/** Refuses a client's tool if an agent has a tool with the same name. Toolsets are checked later, when listed. */
 export function assertNoCollision(tools: readonly ToolSchema[], family: Family): void {
   for (const { name } of tools) {
     const owner = family.all().find((agent) => namesIn(agent).includes(name));
@@ -74,7 +74,7 @@ function namesIn(agent: Agent): string[] {
 
 const partTypes: ReadonlySet<string> = new Set(["input_text", "output_text", "input_image", "input_file"]);
 
-/** Returns the results as items. A log may have parts of any type, because older versions accepted them. */
+/** Returns the results as items. Results in a log may have parts of any type, because older versions accepted them. */
 export function toResultItems(results: readonly ClientResult[], isFromLog: boolean): FunctionCallOutput[] {
   if (!Array.isArray(results) || results.length === 0) throw invalidOption("`results` must be a list of results");
   const items = results.map((result: ClientResult | null) => ({
@@ -100,7 +100,7 @@ export function clientToolsIn(steps: readonly NumberedEvent[]): ToolSchema[] {
   return (newest as { tools?: ToolSchema[] } | undefined)?.tools ?? [];
 }
 
-/** Returns the client's results for the calls that an event waits for, by call id; undefined if they are missing. */
+/** Returns the client's results for the calls that were open at `version`, by call id; undefined if they are missing. */
 export function findResults(
   steps: readonly NumberedEvent[],
   version: number,

@@ -23,7 +23,7 @@ export interface AgentOptions<Tools> {
   name: string;
   /** A description for other agents that can transfer to this one. Default: empty. */
   description?: string;
-  /** Instructs the model. `{key}` becomes the value of that state key. `{key?}` may be missing. Default: none. */
+  /** Instructs the model. `{key}` becomes that state key's value. The key in `{key?}` may be missing. Default: none. */
   instruction?: string | ((context: ReadonlyAgentContext) => string | Promise<string>);
   model: Model;
   /** Functions with a schema, created with `tool`, and other agents. Default: none. */
@@ -135,7 +135,7 @@ export interface CompositionOptions {
 }
 
 /**
- * Runs agents one after another, until a tool escalates. Each agent sees the answers of the agents before it.
+ * Runs agents one after another, until a tool calls `agent.escalate()`. Each agent sees the earlier agents' answers.
  *
  * @example
  * const report = sequence({ name: "report", agents: [researcher, writer] });
@@ -143,7 +143,7 @@ export interface CompositionOptions {
 export const sequence = (options: CompositionOptions): Composition => composed("sequence", options);
 
 /**
- * Runs a sequence of agents repeatedly, until one of their tools escalates, at most `times` times.
+ * Runs a sequence of agents repeatedly, at most `times` times. Ends earlier if a tool calls `agent.escalate()`.
  *
  * @example
  * const draft = loop({ name: "draft", agents: [writer, critic], times: 3 });
@@ -156,7 +156,8 @@ export function loop({ times, ...options }: CompositionOptions & { times: number
 
 /**
  * Runs agents in parallel. They do not see each other's answers; an agent that follows them sees all answers. If two
- * agents write the same key, the writes are merged, or refused with an error that names both agents.
+ * agents change the same key of the session's state, the changes merge when they are committed. Of two assignments, the
+ * last one stays. A change that cannot be merged is refused, with an error that names both agents.
  *
  * @example
  * const opinions = parallel({ name: "opinions", agents: [optimist, pessimist] });

@@ -50,7 +50,8 @@ function comparable(field: string, value: unknown): unknown {
   if (field === "model") return true;
   const { code, message } = Object(value) as { code?: unknown; message?: unknown };
   if (field !== "error" || code !== "callback_failed" || typeof message !== "string") return value;
-  // Removes the prefix. Older versions wrote "a callback failed (model):", newer ones "beforeModel of agent a failed:".
+  // Removes the prefix that names the callback, because it differs between versions. Older versions wrote "a callback
+  // failed (model):", newer ones "beforeModel of agent a failed:".
   return {
     code,
     message: message.replace(/^(?:a callback failed \(\w+\)|\S+ of agent \S+ failed|the step \w+ failed): /, ""),

@@ -8,7 +8,7 @@ import { derivedId, whenDecided } from "./episodes.ts";
 import { toolSchema } from "./list-tools.ts";
 
 export interface EnvironmentToolsOptions {
-  /** Returns the episode's task. Called at the conversation's first call. Default: the state key `task`. */
+  /** Returns the episode's task. Called for the conversation's first tool call. Default: the state key `task`. */
   task?: (context: AgentContext) => unknown;
 }
 
@@ -16,10 +16,10 @@ export interface EnvironmentToolsOptions {
  * Returns an environment's tools. A conversation's first call opens an environment session, and seeds it if there is a
  * task. The session's id is stored in the agent's state under `environment:NAME`, for a later verify.
  *
- * A call is applied once, even if the run is interrupted and resumed. The session's id is derived from the conversation
- * and from the invocation that opened it, and every call has its own id. Rewinding the conversation does not rewind the
- * environment: calls that were made stay in effect. If the invocation that opened the session is undone, the next one
- * opens a new session.
+ * A call is applied once, even if the run is interrupted and resumed. For this, the session's id is derived from the
+ * conversation and the invocation that opened the session, and every call has its own id. Rewinding the conversation
+ * does not rewind the environment: calls that were made stay in effect. If the invocation that opened the session is
+ * undone, the next one opens a new session.
  *
  * @example
  * const episodes = createSessions({ environment, store });
@@ -32,7 +32,7 @@ export function environmentTools(sessions: Sessions, options: EnvironmentToolsOp
   const { task: taskOf = ({ state }) => state["task"] as unknown } = options;
   const key = `environment:${environment.name}`;
   const schemas = [...environment.definitions].map(([name, definition]) => toolSchema(name, definition));
-  /** Sessions that are being opened. The calls in one answer are concurrent, so they share the opening. */
+  /** Sessions that are being opened. The calls in one answer run concurrently, so they all wait for one opening. */
   const opening = new Map<string, Promise<unknown>>();
 
   async function findSession(context: AgentContext): Promise<string> {

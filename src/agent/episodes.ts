@@ -5,12 +5,12 @@ import { isHoldfastError } from "../core/errors.ts";
 
 const prefixes = ["environment:", "gym:", "mcp:"];
 
-/** Returns whether a key in an agent's state locates an episode. Its value differs in every session and replay. */
+/** Returns whether a state key locates an episode. The value of such a key differs in every session and replay. */
 export function isHandle(key: string): boolean {
   return prefixes.some((prefix) => key.startsWith(prefix));
 }
 
-/** Derives an id from other strings. It cannot be guessed without them. */
+/** Derives an id from other strings. The id cannot be guessed without these strings. */
 export function derivedId(...parts: string[]): string {
   return hash("sha256", JSON.stringify(parts), "base64url").slice(0, 32);
 }

@@ -44,7 +44,7 @@ export interface InvocationOptions {
 
 export type Invocation = ReturnType<typeof createInvocation>;
 
-/** The event types that mark finished steps, which are not repeated. */
+/** The types of events that record finished steps. A resumed run does not repeat these steps. */
 type Recorded = Exclude<AgentEvent["type"], "invocation.began" | "client.answered" | "agent.failed">;
 
 export function createInvocation(options: InvocationOptions) {
@@ -67,8 +67,8 @@ export function createInvocation(options: InvocationOptions) {
   const state = (): AgentState => withTemporary(entered.state);
 
   /**
-   * Commits an event with its step's writes, merged into the current state. `fieldsOf` returns the fields that depend
-   * on the merge. Without it, the step fails if a write is refused.
+   * Commits an event with its step's writes, merged into the current state. `fieldsOf` returns the event's fields that
+   * depend on the merge. Without `fieldsOf`, the step fails if a write is refused.
    */
   async function commit<E extends NewAgentEvent>(
     event: E,
@@ -81,7 +81,7 @@ export function createInvocation(options: InvocationOptions) {
       before ??= temporary;
       temporary = before;
       const placed = working?.placeOn(withTemporary(stored)) ?? nothingPlaced;
-      // The commit may have waited, and a cancelled run commits nothing.
+      // The run may have been cancelled while the commit waited. A cancelled run commits nothing.
       if (signal.aborted) throw cancelledRun(signal);
       const conflict: Conflict = (path) => conflictAt(path, event, changedBy, entered.steps);
       const [refused] = placed.refused;
@@ -120,7 +120,7 @@ export function createInvocation(options: InvocationOptions) {
     /** Returns the state that collects a step's writes. */
     working: (): WorkingState => new WorkingState(state()),
     commit,
-    /** Makes sure, before an effect, that no other process has taken the turn over. */
+    /** Throws if another process has taken over the turn. Called before an external effect. */
     assertHeld: (): Promise<void> | undefined => entered.assertHeld()?.catch(failCommit),
     /** Returns the context for a callback. */
     context({ agent }: Place, draft: StepDraft): AgentContext {
@@ -223,7 +223,7 @@ export function isOfCommit(thrown: unknown): boolean {
   return typeof thrown === "object" && thrown !== null && ofCommit.has(thrown);
 }
 
-/** Commits, and marks a failure as a commit failure, unless the change itself failed. */
+/** Commits. Marks an error as a commit error, unless `change` threw it. */
 async function commitTo(entered: Entered, event: NewAgentEvent, change: Parameters<Entered["commit"]>[1]) {
   let ofChange: unknown;
   try {
@@ -246,7 +246,7 @@ function failCommit(thrown: unknown): never {
   throw thrown;
 }
 
-/** Returns an error with a code. Any other error, or a refusal, is a callback's failure: only tools can refuse. */
+/** Returns an error with a code. Refusals and errors without a code become `callback_failed`, because only tools can refuse. */
 function toError(thrown: unknown, step: string): HoldfastError {
   if (isHoldfastError(thrown) && !isRefusal(thrown)) return thrown;
   const callback = sourceOf(thrown) ?? `the step ${step}`;

@@ -31,7 +31,7 @@ export type McpToolsOptions = AnyMcpOptions &
     | {
         command: string;
         args?: readonly string[] | undefined;
-        /** Environment variables for the server, in addition to those of the user and the system, such as `PATH`. */
+        /** Environment variables for the server, in addition to variables of the user and system, such as `PATH`. */
         env?: { [name: string]: string } | undefined;
         cwd?: string | undefined;
       }
@@ -92,8 +92,8 @@ export function mcpTools(options: McpToolsOptions): McpTools {
   }
 
   /**
-   * Sends a request. If the server has lost the session, initializes a new one and sends the request again, because the
-   * server has not processed it.
+   * Sends a request. If the server has lost the session, initializes a new one and sends the request again. This is
+   * safe, because the server has not processed the first request.
    */
   async function ask(place: string, stored: Greeting | undefined, call: RpcCall & { signal: AbortSignal }) {
     let greeting = stored ?? (await greet(place, call.signal));
@@ -169,7 +169,7 @@ export function mcpTools(options: McpToolsOptions): McpTools {
   }
 }
 
-/** Adds to the error that the call may have taken effect, if its answer was lost. */
+/** If the server may have received the call, returns an error that says that the call may have taken effect. */
 function orUnknown(thrown: unknown): unknown {
   if (!isHoldfastError(thrown) || thrown.detail["isSent"] !== true) return thrown;
   const message = `${thrown.message}; the call may or may not have taken effect`;

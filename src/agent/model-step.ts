@@ -106,7 +106,7 @@ async function askWithCallbacks(
     return after === undefined ? asked : toResponse(after, "afterModel");
   });
   const isSame = equalJson(before, copyJson(answer.response, "the model's answer", "drop"));
-  // A replay needs the answer before `afterModel`. After a failure, it repeats the failure instead.
+  // A replay needs the answer from before `afterModel`. If the model failed, the replay repeats the failure instead.
   if (!isSame && !answer.failure) answer.raw = before as { [field: string]: Json };
   return answer;
 }
@@ -162,7 +162,8 @@ async function askOnce(
 
 /**
  * Gives every call an id that is unique in its turn. Some servers send no ids or repeat them, which would mix up
- * results. A client may send a result late, so ids of `earlier` turns' calls for clients are not used again either.
+ * results. A client may send a result late. So the ids in `earlier`, of calls that waited for a client, are not used
+ * again either.
  */
 function withCallIds(output: unknown, used: Set<string>, earlier: ReadonlySet<string>): unknown {
   if (!Array.isArray(output)) return output;

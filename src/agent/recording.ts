@@ -120,7 +120,7 @@ export function createRecording({ events: all, agent, seed, at, withRecordedIds 
     throw differ({ version, expected, actual, message: `event ${version} (${named(head)}): ${inWords(found)}` });
   }
 
-  /** Compares two changes of the state. Different deltas are equal if they lead to the same state. */
+  /** Compares two changes of the state. Two deltas count as equal if they lead to the same state. */
   function differentChange(head: RecordedEvent, delta: Delta, state: AgentState) {
     const recorded = comparableDelta([...(head.delta ?? []), ...(head.shared ?? [])]);
     const { session: own, user, app } = splitDelta(JSON.parse(withRecordedIds(JSON.stringify(delta))) as Delta);

@@ -34,9 +34,9 @@ const toJson = (value: unknown): Json => (value === undefined ? null : copyJson(
  *
  * Results and changes of tools with `effects: "external"` also come from the recording, and neither the tools nor their
  * callbacks run. Decisions that depend on a clock also come from the recording: timeouts, time limits, unknown
- * outcomes. Logs from older versions have only the answer after `afterModel`, so the callback's value is ignored.
- * Events of parallel agents come in the recorded order. An invocation that failed and was continued fails and continues
- * again. An interrupted invocation ends at the same event.
+ * outcomes. Logs from older versions have only the answer after `afterModel`, so the value that `afterModel` returns is
+ * ignored. Events of parallel agents come in the recorded order. If an invocation failed and was continued, it fails
+ * and is continued again. An interrupted invocation ends at the same event.
  *
  * Some inputs are not in the log, so code that reads them may behave differently. These are `temp:` state that came
  * with a message or was lost in a crash, and changes of shared state by other sessions. The order in which parallel

@@ -59,7 +59,7 @@ function createSight(agent: string) {
       }
       if (event.type === "client.answered") transcript.say(event.items);
       if (event.type === "tools.answered") for (const { call_id } of event.waiting ?? []) clientCalls.add(call_id);
-      // Skips agents used as tools, whose paths contain "#". The conversation has their answer as their call's result.
+      // Skips agents used as tools, whose paths contain "#". Their answer is in the conversation, as a call's result.
       if (isByAgent(event) && !event.path.includes("#")) transcript.add(event);
     },
     clientCalls,
@@ -191,7 +191,7 @@ function createTranscript(agent: string) {
     release(path);
   }
 
-  /** Moves the user's message to the end. After a transfer, the agent must answer it, not a note about other agents. */
+  /** Moves the user's message to the end, because after a transfer the agent must answer it and not a note. */
   function answerNext(): void {
     const moved = items.splice(message.at, message.length);
     message = { at: items.length, length: moved.length };

@@ -81,7 +81,7 @@ export function a2aProtocol(options: A2aProtocolOptions): DecoratingProtocol {
     return { session, running: detached(running, (after) => sessions.events(session, { after })), sent };
   }
 
-  /** Reads the results in a message for a waiting task. If the task waits for one result, the text is that result. */
+  /** Reads the results in a message for a waiting task. Without results, its text is the result of the only open call. */
   async function withResults(sent: Sent, id: string): Promise<Sent> {
     const { turn, task } = await findTurn(id);
     if (sent.contextId !== undefined && sent.contextId !== task.contextId) {
@@ -155,7 +155,7 @@ export function a2aProtocol(options: A2aProtocolOptions): DecoratingProtocol {
     return { ...reply, about: { session } };
   }
 
-  /** Returns a task as it was before an event: a new task, or the task that a repeat or client results continue. */
+  /** Returns a task as it was before an event: a new task, or the task that a repeated message or results continue. */
   async function turnBefore(session: string, event: CommittedEvent): Promise<TaskReader> {
     if (event.type === "invocation.began") return createTask(session, event);
     return (await findTurn(await nameTask(session, event), event.version - 1)).turn;

@@ -182,7 +182,7 @@ export function adkProtocol({ agents, version }: AdkProtocolOptions): Decorating
     methods,
   }));
 
-  /** Creates the translator for a turn. It reads the turn's earlier events, which have the names of calls. */
+  /** Creates the translator for a turn. It reads the turn's earlier events, because they name the called tools. */
   async function translatorAt({ agent, sessions }: ServedAgent, session: string, event: CommittedEvent) {
     const isFirst = event.type === "invocation.began";
     const began = isFirst ? event : (await findBegan(sessions, session, event.invocation))?.turn;
@@ -269,7 +269,7 @@ export function adkProtocol({ agents, version }: AdkProtocolOptions): Decorating
   };
 }
 
-/** Returns a function that lists the tools that the client runs for an agent of the app, by the agent's name. */
+/** Returns a function that takes the name of an agent, and lists the tools that the client runs for this agent. */
 function clientToolsOf(agent: Agent): (name: string) => readonly { name: string }[] {
   const family = createFamily(agent);
   return (name) => {

@@ -180,7 +180,8 @@ export function gymProtocol({ sessions, tokens, bindings, aggregate }: GymProtoc
         sent.opened = before;
       }
       if (!sent.opened) {
-        // Refuses a second seed first. Otherwise, a model that seeds could learn whether a task is valid.
+        // Refuses a second seed before its task is checked. Otherwise, a model that seeds could learn whether a task is
+        // valid.
         if (seedsOnce && !isRepeat && (await sessions.info(session)).episode > 0) throw seededBefore(session);
         const options = { call: sent.call, labels, randomSeed, first: seedsOnce };
         return seeded(await sessions.seed(session, task, options));

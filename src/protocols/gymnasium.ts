@@ -36,7 +36,7 @@ export function gymnasiumProtocol({ gym, environment }: GymnasiumProtocolOptions
   }
 
   async function reset(request: Request): Promise<Reply> {
-    // Without this field, the gym protocol answers an invalid row with an error status, not with status 200.
+    // Removes this field, because without it the gym protocol answers an invalid row with an error status, not 200.
     const { responses_create_params: _, ...row } = rowIn(request);
     const reply = await send("/seed_session", row, request);
     return isOk(reply) ? { ...reply, body: { observation: null, info } } : reply;
@@ -139,7 +139,7 @@ class Forwarded implements Request {
   }
 }
 
-/** Finds a more exact code for a step before the seed or after the episode. A verify that failed has a cause. */
+/** Finds a more exact code for a step before a seed or after an episode. If verify itself failed, there is a cause. */
 function toRefusal(thrown: unknown): unknown {
   if (!isHoldfastError(thrown) || thrown.code !== "verify_failed" || thrown.cause !== undefined) return thrown;
   const code = thrown.message.startsWith("the session was never seeded") ? "session_unseeded" : "episode_over";

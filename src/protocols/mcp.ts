@@ -273,7 +273,7 @@ export function mcpProtocol({
     }
   }
 
-  /** Repeats the cookie that binds the client in the reply. */
+  /** Sets the client's session cookie again in the reply. */
   async function withCookie(request: Request, answered: Promise<Reply | undefined>): Promise<Reply | undefined> {
     const reply = await answered;
     if (!reply || request.headers["cookie"] === undefined) return reply;

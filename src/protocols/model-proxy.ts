@@ -123,12 +123,12 @@ export function modelProxy({
       const error = isHoldfastError(thrown) ? thrown : unexpected;
       const { status, code, message } = toFault(error);
       yield dialect.errorFrame(dialect.error(status, code, message));
-      // The server logs the failure and cuts the connection.
+      // Throws again, so that the server logs the failure and cuts the connection.
       if (error === unexpected) throw thrown;
     }
   }
 
-  /** Returns the session of the token in the path or, without one, of the token in the API key. */
+  /** Returns the session that the request's token names. The token is in the path, or else it is the API key. */
   function sessionOf({ headers }: Request, token: string | undefined): string | undefined {
     const [, bearer] = /^bearer +(\S+) *$/i.exec(headers["authorization"] ?? "") ?? [];
     for (const given of [token, headers["x-api-key"], bearer]) {
@@ -196,7 +196,7 @@ function toFault(thrown: HoldfastError): { status: number; code: string; message
 const isTooLong = (message: string): boolean =>
   /maximum context length|context (length|window)|prompt is too long/i.test(message);
 
-/** Returns the error code of the model's server. By this code, a harness knows that it must shorten its history. */
+/** Returns the error code of the model's server. It tells a harness, for example, to shorten its history. */
 function reasonIn(reason: unknown): string | undefined {
   return typeof reason === "string" && /^[a-z]\w*$/i.test(reason) ? reason : undefined;
 }

@@ -155,7 +155,7 @@ export function openaiProtocol(served: ServedAgent): DecoratingProtocol {
     const { previous, conversation } = placeOf(body);
     const isPlaced = previous !== undefined || conversation !== undefined;
     const asked = isPlaced ? splitInput(input) : splitHistory(input);
-    // Results continue a turn, which already has its instructions.
+    // A request with results continues a turn, and the turn already has its instructions.
     if (typeof instructions === "string" && instructions !== "" && asked.results.length === 0) {
       asked.message = [{ type: "message", role: "developer", content: instructions }, ...asked.message];
     }
@@ -270,7 +270,7 @@ export function openaiProtocol(served: ServedAgent): DecoratingProtocol {
     async function* frames(): AsyncGenerator<string, void, undefined> {
       const read: Turn = { ...turn, events: [] };
       delete read.next;
-      // The turn may have failed or stopped at an earlier event, and then continued.
+      // Earlier events do not end the stream: the turn may have failed or stopped at one of them, and then continued.
       const known = turn.events.at(-1)?.version ?? 0;
       yield stream.begin();
       // Follows the log, because any server may run the turn.
@@ -361,7 +361,7 @@ function text(fields: Fields, name: string): string | undefined {
   throw invalidOption(`\`${name}\` must be a string`);
 }
 
-/** Decodes the id of a response in a path. Clients of ADK choose ids of sessions, and may choose any characters. */
+/** Decodes a response's id in a path. It contains the session's id, in which an ADK client may use any characters. */
 function decoded(id: string): string {
   try {
     return decodeURIComponent(id);

@@ -175,7 +175,7 @@ export function openEnvProtocol({
     }
   }
 
-  /** Answers the messages of a WebSocket with bare JSON-RPC. */
+  /** Answers the messages of a WebSocket that carries bare JSON-RPC. */
   function rpcOf(session: string | undefined): Channel {
     const given = { session };
     return async function* (messages) {

@@ -17,8 +17,8 @@ export interface RunProtocolOptions {
 
 /**
  * Answers every rollout with 200, even a failed one, because any other status makes collectors end the whole
- * collection. They recognise a failed rollout by `_ng_failure_class`. Its reward is 0 only because they require a
- * number; `mask_sample` marks it as invalid.
+ * collection. They recognise a failed rollout by `_ng_failure_class`. A failed rollout has the reward 0 only because
+ * collectors require a number; `mask_sample` marks this reward as invalid.
  *
  * If a row is sent twice, it runs twice, each time in a new session.
  *

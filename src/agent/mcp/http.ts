@@ -19,8 +19,8 @@ import {
 } from "./rpc.ts";
 
 /**
- * Number of attempts for a request that did not reach the server or may safely reach it twice, and milliseconds before
- * the second attempt.
+ * Maximum number of attempts, and milliseconds before the second attempt. A request is repeated only if it did not
+ * reach the server, or may safely reach the server twice.
  */
 const attempts = 4;
 const firstPause = 100;
@@ -139,7 +139,7 @@ async function readReply(
       reply = find(data);
       if (!reply) continue;
       answer.finish();
-      // If the stream has ended with the reply, the next turn of the event loop has a free connection.
+      // Waits for the next turn of the event loop. If the stream has ended by then, its connection is free.
       void nextTurn(reply).then(take);
     }
   } catch (thrown) {

@@ -22,8 +22,8 @@ export interface ProcessOptions {
   command: string;
   args?: readonly string[] | undefined;
   /**
-   * Environment variables for the server, in addition to those of the user and the system. The server gets no other
-   * variables, such as API keys.
+   * Environment variables for the server, in addition to variables of the user and the system, such as `PATH`. The
+   * server gets no other variables, such as API keys.
    */
   env?: { [name: string]: string } | undefined;
   cwd?: string | undefined;
@@ -67,7 +67,7 @@ export function createProcessServer({ command, args = [], env, cwd }: ProcessOpt
         ...(cwd !== undefined && { cwd }),
       });
     } catch (thrown) {
-      // Some errors are thrown, such as a working directory that is a file. The others are events.
+      // `spawn` throws some errors, such as for a working directory that is a file. It reports the others as events.
       throw serverFailed(`the MCP server ${command} ${cannotStart(thrown)}`, false, thrown);
     }
   }
@@ -94,7 +94,7 @@ export function createProcessServer({ command, args = [], env, cwd }: ProcessOpt
     child.stdout?.setEncoding("utf8").on("data", (chunk: string) => {
       for (const [index, part] of chunk.split("\n").entries()) {
         if (index > 0) {
-          // A reply without an id belongs to no call, because several calls may be waiting.
+          // A reply without an id is ignored, because several calls may be waiting.
           const reply = parseReply(line);
           waiting.get(reply?.id)?.take(reply as RpcReply);
           line = "";

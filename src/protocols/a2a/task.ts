@@ -113,7 +113,7 @@ export function createTask(session: string, began: Began) {
     /** Whether no later event can change the task. */
     isOver: () => isOver,
     wait,
-    /** Returns the ids of the calls that were open when a message with results arrived; undefined without results. */
+    /** Returns the ids of the calls that were open when a message with results arrived; undefined for any other id. */
     answeredBy: (messageId: string): string[] | undefined => answered.get(messageId),
     add(event: NumberedEvent): void {
       if (isOver) return;

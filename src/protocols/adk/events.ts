@@ -39,7 +39,7 @@ export interface AdkEventsOptions {
   state: AgentState;
   /** Reads the current state. It is needed to report a change inside a value that several sessions share. */
   readState(): Promise<AgentState>;
-  /** Returns the names of the tools that the client runs for an agent. ADK calls these calls long-running. */
+  /** Returns the names of the tools that the client runs for an agent. ADK calls such tools long-running. */
   clientTools(agent: string): readonly { name: string }[];
 }
 

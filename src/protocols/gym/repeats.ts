@@ -12,7 +12,7 @@ export interface Sent {
   call: string | undefined;
   /** The running call; undefined once it has ended. */
   running: Promise<Reply> | undefined;
-  /** The version of the request's event, once known. `at` is set if it is unknown whether the event was stored. */
+  /** The version of the request's event, once known. `at`: its time, if it is unknown whether it was stored. */
   event: { version: number; at?: number } | undefined;
   /** True if the client chose the id and can retry the call with that id. */
   isKeyed: boolean;
@@ -145,7 +145,7 @@ interface Watch {
   unanswered: Sent[];
   /** Number of retries being looked up. */
   lookups: number;
-  /** Versions in this process's answers since the first loss. */
+  /** Versions in this process's answers since an answer was lost. */
   answered: Set<number>;
 }
 

@@ -25,7 +25,8 @@ export function parseCookie(value: string): { token: string; version?: number } 
 }
 
 /**
- * FNV-1a, cut to 30 bits, over the version and the token's last characters. The token's signature protects its rest.
+ * FNV-1a, cut to 30 bits, over the version and the token's last characters. The token's signature protects the other
+ * characters.
  */
 function checksum(token: string, version: number): number {
   let hash = Math.imul(0x811c9dc5 ^ version, 0x01000193);

@@ -1,4 +1,4 @@
-// The subset of JSON Schema that describes requests: the code that checks it, and the types it implies.
+// The subset of JSON Schema that describes requests: code that checks values, and the types of checked values.
 import { isObject, jsonOrText, type Json } from "../../core/json.ts";
 
 type Kind = "integer" | "number" | "string" | "boolean" | "object" | "array" | "null";

@@ -14,8 +14,8 @@ export async function assertFirst(
   response: Json | undefined,
   code: "episode_over" | "verify_failed" = "verify_failed",
 ): Promise<void> {
-  // In the log, all verdicts on the judged state follow that state. If only one follows, the earlier verdicts judged
-  // other states, and the rest of the log does not have to be read.
+  // In the log, all verdicts on a state follow that state. If only one verdict follows, it is the newest one. Then the
+  // earlier verdicts judged other states, and the rest of the log does not have to be read.
   const after = await verdictsIn(sessions.events(session, { after: version }), episode, episode, 2);
   const verdicts = after.length < 2 ? [] : await verdictsIn(sessions.events(session), 0, episode, 1);
   const [first] = verdicts;

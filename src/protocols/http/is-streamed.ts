@@ -5,8 +5,9 @@ import type { Family } from "../../agent/transfer.ts";
 const known = new WeakMap<Family, Map<string, boolean>>();
 
 /**
- * Returns whether the answer of the agent at a path is streamed in pieces. An agent used as a tool speaks only to its
- * caller. Answers of parallel agents are sent whole, because they are listed in the order in which they end.
+ * Returns whether the answer of the agent at a path is streamed in pieces. The answer of an agent used as a tool is
+ * not, because it is only for the calling agent. Answers of parallel agents are sent whole, because they are listed in
+ * the order in which they end.
  */
 export function isStreamed(family: Family, path: string): boolean {
   let paths = known.get(family);

@@ -6,9 +6,7 @@ import { parseCookie, readCookies } from "./cookie.ts";
 
 export interface Binding {
   session: string;
-  /**
-   * True if an unbound client got the session from `initialize`. Only that client uses the session, and it may end it.
-   */
+  /** True if an unbound client got the session from `initialize`. Only that client uses the session, and may end it. */
   isOwn: boolean;
   /** The tools that the client may use. Undefined for all. */
   tools: readonly string[] | undefined;
@@ -30,8 +28,8 @@ export interface McpAddress {
 
 const header = "x-nemo-gym-session-token";
 
-// Session ids contain no dot, so these marks are unambiguous. The gym protocol ignores cookies with the first two,
-// because their holders may call tools, but not seed or verify.
+// Session ids contain no dot, so these marks are unambiguous. The gym protocol ignores cookies with `boundMark` or
+// `ownMark`, because clients with these tokens may call tools, but not seed or verify.
 const boundMark = "mcp.";
 const ownMark = "own.";
 const newMark = "new.";

@@ -55,8 +55,8 @@ export async function* detached(running: Running, committed: (after: number) => 
   const waiting: RunEvent[] = [];
   let invocation = "";
   /**
-   * Versions. `known`: of the newest event that waited or was read. `missed`: of the newest event that only the log
-   * has.
+   * `known`: the version of the newest event that was put into `waiting` or read from the log. `missed`: the version of
+   * the newest event that must be read from the log.
    */
   let known = 0;
   let missed = 0;
@@ -77,7 +77,7 @@ export async function* detached(running: Running, committed: (after: number) => 
     if (version !== undefined && version <= known) return;
     if (missed > 0 || waiting.length >= mostWaiting) {
       if (version === undefined) return;
-      // Skips earlier events, because the log also has the earlier parts of a turn that this run continues.
+      // The log is read from this event on, because it may also have events of earlier runs of the same turn.
       known ||= version - 1;
       missed = version;
       return;

@@ -2,7 +2,7 @@
 
 /**
  * Waits for an answer, up to a time limit. Returns undefined if the time limit passes first. Does not use
- * `Promise.race`, because it costs more than one promise.
+ * `Promise.race`, which is slower than one promise.
  */
 export function within<T>(answer: Promise<T>, milliseconds: number): Promise<T | undefined> {
   return new Promise((resolve, reject) => {

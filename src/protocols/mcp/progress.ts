@@ -11,7 +11,7 @@ export interface Pace {
 
 export const defaultPace: Pace = { after: 2_000, every: 5_000 };
 
-/** A value is larger than the previous value by at least this much, because clients ignore values that do not grow. */
+/** Minimum increase from one progress value to the next. Clients ignore values that do not grow. */
 const leastStep = 1e-6;
 
 /**

@@ -198,7 +198,7 @@ function blocksOf({ response, body }: Answer): Block[] {
   });
 }
 
-/** Returns a call's arguments as an object, in which invalid arguments are a text. */
+/** Returns a call's arguments as an object. Invalid arguments become the text of one field. */
 function argumentsIn(given: string): object {
   try {
     // Refuses arguments that are nested too deeply, because nothing could write them as JSON again.

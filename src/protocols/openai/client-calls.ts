@@ -13,11 +13,11 @@ import { objects, type Fields } from "../http/dialects/dialect.ts";
 
 /**
  * Returns the id of a call for the client. It contains the response's id, because models repeat their own call ids.
- * Clients that send the whole conversation with each request name no response elsewhere.
+ * Clients that send the whole conversation with each request do not name the response anywhere else.
  */
 export const nameCall = (response: string, { call_id }: { call_id: string }): string => `${response}.${call_id}`;
 
-/** Returns the response and the model's own id in a call's id; undefined if it is not an id of `nameCall`. */
+/** Returns the response and the model's own id in a call's id; undefined if `nameCall` did not make the id. */
 export function parseCall(id: string): { response: string; call: string } | undefined {
   const [, response, call] = /^(.+?_[1-9]\d{0,14})\.(.+)$/s.exec(id) ?? [];
   return response === undefined || call === undefined ? undefined : { response, call };

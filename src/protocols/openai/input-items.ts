@@ -5,8 +5,8 @@ import type { PartBegan } from "../http/find-began.ts";
 import { nameCall } from "./client-calls.ts";
 
 /**
- * Returns a page of the items with which a part of a turn began. `id` is the response's id without its prefix, and
- * `answered` is the id of the response whose calls the part has results for.
+ * Returns a page of a response's input: the items with which its part of a turn began. `id`: the response's id. If the
+ * items are results of calls, `answered` is the id of the response that made the calls. Both ids have no prefix.
  */
 export function inputItems(
   id: string,

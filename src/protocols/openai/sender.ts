@@ -20,7 +20,7 @@ export interface Sender {
   readonly call: string | undefined;
   /** Returns the place of an earlier attempt whose answer was lost. Each lost attempt is returned only once. */
   takeLost(): Place | undefined;
-  /** Returns whether a turn, or a part of it, began with an earlier attempt. Without a key, true only once. */
+  /** Returns whether a part of a turn began with an earlier attempt. Without a key, true only once for each attempt. */
   isRepeat(began: PartBegan): boolean;
   /** Creates the session of a first message, or finds the session of an earlier attempt. */
   openFirst(user: string | undefined): Promise<string>;
@@ -37,7 +37,7 @@ const between = 12 * 60_000;
 /** Maximum number of lost attempts, and of attempts found by `isRepeat`, that are remembered. */
 const mostKept = 1_000;
 
-/** Returns a function that reads the sender of a request. Remembers this server's requests without a key. */
+/** Returns a function that reads the sender of a request. Remembers requests that have no key. */
 export function createSenders(sessions: Conversations) {
   const lost: { digest: string; place: Place; at: number }[] = [];
   const taken = new Set<string>();

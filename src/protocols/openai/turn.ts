@@ -55,8 +55,8 @@ export async function readTurn(sessions: Conversations, session: string, began: 
 }
 
 /**
- * Returns the id of the response whose calls a part of a turn has results for, without its prefix; undefined if the
- * part has no results.
+ * If a part of a turn began with results of calls, finds the response that made these calls. Returns its id without the
+ * prefix `resp_`; undefined if the part did not begin with results.
  */
 export async function answeredBy(
   sessions: Conversations,
@@ -72,7 +72,7 @@ export async function answeredBy(
     if (event.version >= version) break;
     if (event.type === "session.opened" && event.parent) ({ parent } = event);
     if (!isBegan(event) || event.invocation !== invocation) continue;
-    // A branch repeats the events of its parent, and the client has the call ids of the parent.
+    // A branch begins with its parent's events. The client knows the calls in them by the parent's response ids.
     id = responseId(event.version > parent.version ? session : parent.session, event.version);
   }
   return id;

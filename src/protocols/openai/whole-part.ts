@@ -39,7 +39,7 @@ async function* joined(
     for (let next = first; ; next = await rest.next()) {
       if (next.done) return next.value;
       const { value } = next;
-      // The log may already have had the run's first events.
+      // The earlier events, read from the log, may already include the run's first events.
       if (value.type === "partial" ? isStreamed(family, value.path) : value.version > newest) yield value;
     }
   } finally {

@@ -16,7 +16,7 @@ import { rolloutHandlers, rolloutRoutes } from "./rollout-routes.ts";
 import { episodeRoutes, type Route } from "./routes.ts";
 import { help, opened, sharedHandlers } from "./shared.ts";
 
-/** The parts of `EpisodeRestOptions`. */
+/** The same fields as in `EpisodeRestOptions`. */
 interface Served {
   sessions: Episodes;
   sessionPlayer?: SessionPlayer | undefined;
