@@ -220,14 +220,16 @@ test.each([
   [200, -32602, "tool_failed"],
   [400, -32602, "tool_failed"],
   [500, -32602, "outcome_unknown"],
-])("an error with status %i and code %i is read as %s", async (status, code, wanted) => {
+  // A Holdfast server sends its own error code.
+  [409, -32600, "outcome_unknown", { code: "outcome_unknown" }],
+])("an error with status %i and code %i is read as %s", async (status, code, wanted, data?: object) => {
   const server = createServer((request, response) => {
     let text = "";
     request.on("data", (chunk) => (text += String(chunk)));
     request.on("end", () => {
       const { id, method } = JSON.parse(text) as { id: number; method: string };
       const isCall = method === "tools/call";
-      const answer = isCall ? { error: { code, message: "no" } } : { result: { tools: [{ name: "add" }] } };
+      const answer = isCall ? { error: { code, message: "no", data } } : { result: { tools: [{ name: "add" }] } };
       response.writeHead(isCall ? status : 200, { "content-type": "application/json" });
       response.end(JSON.stringify({ jsonrpc: "2.0", id, ...answer }));
     });
@@ -237,7 +239,7 @@ test.each([
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`;
   const sessions = createSessions({ app: "app", store: memoryStore() });
   const { events } = await finish(agentOf([adding(1), "Done."], { url }), { sessions, message: "go" });
-  const message = wanted === "tool_failed" ? "no" : expect.stringContaining(": no");
+  const message = wanted === "tool_failed" || data ? "no" : expect.stringContaining(": no");
   expect(outputs(events)).toEqual([{ error: { code: wanted, message } }]);
 });
 

@@ -76,6 +76,9 @@ export function resultOf(name: string, reply: RpcReply, method: string): { [key:
   const { result, error, status = 200 } = reply;
   if (result) return result;
   const why = error?.message ?? "it gave no reason";
+  // A Holdfast server names its error code. This one has the status of a refusal.
+  const { code } = Object(error?.data) as { code?: unknown };
+  if (code === "outcome_unknown") throw new HoldfastError(code, why);
   const isSent = status >= 500 || error?.code === internalError;
   if (method === "tools/call" && error?.code === invalidParams && !isSent) throw refuse(why);
   throw serverFailed(`the MCP server ${name} ${isSent ? "failed" : "refused the request"}: ${why}`, isSent);
