@@ -62,7 +62,8 @@ export function createCalls(options: CallsOptions) {
       const event = await recordedEvent(logs, log, { ...pending, id, episode });
       if (!event) throw thrown;
       if (event.type !== "tool.claimed") return answer(log, event, event.version, true);
-      if (claims.isRunning(log, event, timeLimit(tool))) throw thrown;
+      // An ended session records no result. In a later episode, a tool that is still running records that it is too late.
+      if (thrown.code === "episode_ended" && claims.isRunning(log, event, timeLimit(tool))) throw thrown;
       return answer(log, { ...event, outcome: inDoubt(tool) }, event.version, true);
     }
   };
@@ -133,7 +134,7 @@ export function createCalls(options: CallsOptions) {
     if (!claimed) return answered(pending);
     const { claim, left } = claimed;
     if (left <= 0) return claims.settle(pending, claim, () => ({ outcome: tooLate(pending.tool) }));
-    return withSnapshot(log, async (session) => {
+    const settled = withSnapshot(log, async (session) => {
       // The caller can no longer cancel the call: its result is recorded in any case.
       const uncancelled = { ...pending, signal: undefined };
       const execution = buildExecution(uncancelled, session, timeNow(session), newSeed(), 0);
@@ -142,6 +143,11 @@ export function createCalls(options: CallsOptions) {
       const { tool } = pending;
       const finish = ({ state }: Session) => checkState(environment, tool, state, ran(state), log.snapshotBytes);
       return claims.settle(pending, claim, finish);
+    });
+    // The tool has started, so the caller must not learn only that the session has ended: it would send the call again.
+    return settled.catch((thrown: unknown) => {
+      if (!isEnded(thrown)) throw thrown;
+      return answer(log, { ...claim, outcome: inDoubt(pending.tool) }, claim.version, false);
     });
   }
 
@@ -250,6 +256,12 @@ export function createCalls(options: CallsOptions) {
     }
     return claims.settle({ ...pending, id }, event, () => ({ outcome: inDoubt(tool) }));
   }
+}
+
+/** Returns whether a call failed because its session or its engine ended while the call was running. */
+function isEnded(thrown: unknown): boolean {
+  const ends: readonly string[] = ["session_closed", "session_not_found", "engine_stopped"];
+  return isHoldfastError(thrown) && ends.includes(thrown.code);
 }
 
 /** Maximum number of calls that wait for one session, so that no session uses up a server's capacity. */

@@ -22,7 +22,7 @@ const grace = 1000;
  * start.
  */
 export interface Claimed {
-  claim: Claim;
+  claim: Claim & { version: number };
   left: number;
 }
 
@@ -44,17 +44,19 @@ export function createClaims({ logs, assertOpen, assertReady, answered }: Claims
     /** Commits the claim. Returns undefined if the log already has a claim or an answer for the same call id. */
     async claim(pending: ClaimedCall, timeout: number): Promise<Claimed | undefined> {
       const { log, tool, input, id: call, signal } = pending;
-      let claim: Claim | undefined;
+      let claim: Claimed["claim"] | undefined;
       let sent = 0;
       const ready = (): void => assertReady(pending);
       const make = (session: Session): Claim => {
         if (signal?.aborted) throw cancelled(signal);
-        const { episode } = session;
+        const { episode, version } = session;
         pending.episode = episode;
         const at = timeNow(session);
         sent = performance.now();
-        claim = { type: "tool.claimed", at, episode, call, tool, input, until: Date.now() + timeout + grace };
-        return claim;
+        const until = Date.now() + timeout + grace;
+        const event: Claim = { type: "tool.claimed", at, episode, call, tool, input, until };
+        claim = { ...event, version: version + 1 };
+        return event;
       };
       const result = await exclusive(log, signal, () => logs.commit(log, ready, make), pending);
       if (result !== "ok" || !claim) return undefined;

@@ -150,7 +150,7 @@ test("PURE-VERIFY: a session that is closed during its verification gets its ver
   expect(types.slice(2)).toEqual(["session.closed", "session.verified"]);
 });
 
-test("an external call that was interrupted by the end of its session says so, and not that it is running", async () => {
+test("an external call that was interrupted by the end of its session has an unknown outcome, also when it is repeated", async () => {
   const environment = defineEnvironment({
     name: "outside",
     state: z.object({ count: z.number().default(0) }),
@@ -167,7 +167,9 @@ test("an external call that was interrupted by the end of its session says so, a
   );
   await sleep(10);
   await sessions.close(session);
-  expect(["session_closed", "outcome_unknown"]).toContain(await sending);
+  expect(await sending).toBe("outcome_unknown");
+  const unknown = { ok: false, error: { code: "outcome_unknown" }, version: 3, repeated: true };
+  expect(await sessions.call(session, "send", {}, { call: "1" })).toMatchObject(unknown);
 });
 
 test("PURE-VERIFY: asking twice gives the same reward, also of a session that has ended", async () => {

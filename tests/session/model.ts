@@ -91,8 +91,7 @@ export class Line {
       if (before.tool !== tool || before.input.by !== input.by) return "call_conflict";
       const answered = before.settled ? `${key} settled` : key;
       if (!this.now.known.has(answered)) return "call_undone";
-      // An external call interrupted by the end of the session never gets an answer.
-      return before.result ? "repeated" : "session_closed";
+      return "repeated";
     }
     if (this.ended) return "session_closed";
     return this.strict && this.now.episode === 0 ? "session_unseeded" : "fresh";
@@ -152,6 +151,8 @@ export class Line {
         return { episode: next.episode };
       case "session.closed":
         this.ended = true;
+        // An external call interrupted by the end of the session has an unknown outcome.
+        for (const recorded of this.calls.values()) recorded.result ??= { code: "outcome_unknown" };
         return {};
       default:
         return "nothing";
