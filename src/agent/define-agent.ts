@@ -98,7 +98,7 @@ export function defineAgent<Tools extends Record<string, AgentTool | Agent> = Re
     if (!definition) throw wrong(`the tool "${toolName}" of ${name} must be an agent, or be created with tool({ … })`);
     if (isAgent(given) && hasClientTools(given)) {
       throw wrong(
-        `the tool "${toolName}" of ${name} is an agent with \`clientTools\`; an agent used as a tool cannot wait`,
+        `the tool "${toolName}" of ${name} is an agent with \`clientTools\`, but an agent used as a tool cannot wait for the client; make it a sub-agent`,
       );
     }
     definitions.set(toolName, definition);

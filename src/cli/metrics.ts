@@ -124,7 +124,9 @@ function comparisonLines(comparison: Comparison, flags: Flags): string[] {
   const more = changed.length - shown.length;
   return [
     `difference in mean reward (second - first) over ${counted(tasks, "task")}`,
-    ...(difference ? [differenceLine(difference)] : ["not shown: the rewards are too large to compute it"]),
+    ...(difference
+      ? [differenceLine(difference)]
+      : ["the difference cannot be computed, because the rewards are too large"]),
     `better ${better}, worse ${worse}, same ${same}`,
     ...(only_first.length > 0 ? [`${counted(only_first.length, "task")} with a reward only in the first file`] : []),
     ...(only_second.length > 0 ? [`${counted(only_second.length, "task")} with a reward only in the second file`] : []),

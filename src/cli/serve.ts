@@ -105,7 +105,7 @@ async function run(targets: string[], given: Flags): Promise<void> {
     throw invalidOption("--cold-after needs --cold, which names the store for idle sessions");
   }
   if (flags.proxy === undefined && Object.keys(flags).some((name) => name.startsWith("proxy"))) {
-    throw invalidOption("--proxy-… options apply to a proxied model; name the model with --proxy MODEL");
+    throw invalidOption("the --proxy-… options need a model to proxy; name it with --proxy MODEL");
   }
   if (flags.workers > 1 && flags.store.startsWith("memory:")) {
     throw invalidOption(

@@ -6,7 +6,9 @@ interface Served {
   definitions: ReadonlyMap<string, unknown>;
 }
 
-/** Codex replaces the characters that a model API may not accept. The length stays the same. */
+/**
+ * Codex replaces the characters that a model API may not accept. The length stays the same, so a
+ * prefix can be cut off by its length. */
 const plain = (name: string): string => name.replaceAll(/[^A-Za-z0-9_]/g, "_");
 
 /** Returns the environment's own name of a tool. Returns a name without the environment's prefix unchanged. */
@@ -18,7 +20,7 @@ function bareName(given: string, { name, definitions }: Served): string {
   return [...definitions.keys()].find((known) => plain(known) === plain(tool)) ?? tool;
 }
 
-/** Returns whether a name that a model sees may be a tool's, whatever the harness puts before it. */
+/** Returns whether a name shown to a model can be the name of this tool, with any prefix from the harness. */
 export const isNameOf = (given: string, tool: string): boolean => `__${plain(given)}`.endsWith(`__${plain(tool)}`);
 
 /** Returns a model's response with the tool names that its environment knows, for verify. */

@@ -208,7 +208,7 @@ interface InInvocation extends EventBase {
   overwrote?: string[];
 }
 
-/** A request from the client. The process that holds `lease` answers it. */
+/** A request from the client. `lease` names the process that runs the turn. */
 interface Requested extends InInvocation {
   items: Item[];
   /** The request's id. A retry with the same digest of message and state continues the turn or returns its result. */

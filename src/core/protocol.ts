@@ -79,7 +79,7 @@ export function errorReply(error: HoldfastError): Reply {
 
 export interface Protocol {
   readonly name: string;
-  /** Returns whether the protocol checks a token of its own on a path, in place of the server's. Default: on none. */
+  /** Returns whether the protocol checks its own token on this path, instead of the server's. Default: false. */
   checksToken?(path: string): boolean;
   /** The protocol limits requests with a user token to that user. Default: it gets no such requests. */
   readonly servesUsers?: true;

@@ -5,7 +5,7 @@ interface SampledTokens {
   /** The token ids of the prompt. */
   prompt: readonly number[];
   generated: readonly number[];
-  /** One per generated token; undefined if the server sent none. */
+  /** The number of log-probabilities, normally one per generated token; undefined if the server sent none. */
   logProbs: number | undefined;
   /** Whether the token ids and the log-probabilities name the same tokens. */
   isAgreed: boolean;
@@ -19,7 +19,7 @@ function tokensOn(item: Item): SampledTokens | undefined {
   return { prompt, generated, logProbs: countLogProbs(item), isAgreed: channelsAgree(item, generated) };
 }
 
-/** Returns the ids of an item's sampled tokens. They are in a field, or only in the log-probabilities. */
+/** Returns the ids of an item's sampled tokens. Some servers send them only inside the log-probabilities. */
 function generatedOn(item: Item): readonly number[] | undefined {
   const generated = item["generation_token_ids"] ?? item["token_ids"];
   if (isList(generated)) return generated;

@@ -328,7 +328,7 @@ function placeOf(body: Fields): { previous: string | undefined; conversation: st
   const given = body["conversation"];
   const conversation = isObject(given) ? text(given, "id") : text(body, "conversation");
   if (previous !== undefined && conversation !== undefined) {
-    throw invalidOption("`previous_response_id` and `conversation` exclude each other");
+    throw invalidOption("send either `previous_response_id` or `conversation`, not both");
   }
   return { previous, conversation };
 }

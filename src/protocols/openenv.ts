@@ -278,7 +278,7 @@ const isWithin = (path: string): boolean => path.startsWith(base) && path[base.l
 const unknownRoute = (path: string): HoldfastError =>
   new HoldfastError(
     "not_found",
-    `no route matches ${base}${ellipsis(path, 100)}; ${base}/openapi.json lists what there is`,
+    `no route matches ${base}${ellipsis(path, 100)}; ${base}/openapi.json lists the routes`,
   );
 
 const ok = (body: unknown): Reply => ({ status: 200, body });

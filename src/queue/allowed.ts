@@ -22,7 +22,7 @@ export function assertStore(folder: string, url: string, variables = process.env
   const key = keysSentTo(url).find((name) => variables[name]);
   if (key === undefined) return;
   throw invalidOption(
-    `the job's store would receive this worker's secret ${key}; name the store with the worker's own --store`,
+    `the job's store URL has no credentials, so it would get this worker's ${key}; to allow that, start the worker with this --store`,
   );
 }
 

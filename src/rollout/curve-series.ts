@@ -7,7 +7,7 @@ export interface CurvePoint {
   /** 0 if only the trainer wrote about this value. */
   rollouts: number;
   failed: number;
-  /** The mean reward of the scored rollouts, otherwise the trainer's reward; null if there is neither. */
+  /** The mean reward of the scored rollouts. Without any, the trainer's reward, or null. */
   reward: number | null;
   /** The sum over all rollouts; null if no row has the field. */
   tokens: number | null;

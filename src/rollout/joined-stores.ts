@@ -2,8 +2,8 @@
 import type { Appended, Commit, Filter, Listed, Store } from "../core/store.ts";
 
 /**
- * Joins stores. A new session is created in its parent's store, otherwise in the first store. Sessions are listed store
- * by store, in the requested order within each store. Closing the joined store closes all stores.
+ * Joins stores. A fork is created in its parent's store, and any other new session in the first store. Sessions are
+ * listed store by store, in the requested order within each store. Closing the joined store closes all stores.
  */
 export function joinedStores(stores: readonly [Store, ...Store[]]): Store {
   const [first] = stores;

@@ -67,7 +67,7 @@ type Judge = (response: Json | undefined, version?: number) => Promise<TaskRow>;
 
 function createJudge(sessions: Sessions, session: string, task: TaskRow | undefined): Judge {
   return async (given, version) => {
-    // Verify sees no tokens, and the tool names that the environment knows, as in the episode.
+    // As in the episode, verify gets the response without tokens and with the environment's own tool names.
     const response = given && withoutTokens(bareNames(given, sessions.environment));
     return (await sessions.verify(session, { response, version, task })).verdict;
   };

@@ -105,7 +105,7 @@ async function harnessSource(
   harness: string,
   server: HarnessServer | undefined,
 ): Promise<Source> {
-  if (!server) throw invalidOption("a harness needs a server; give `harnessServer`, or use `holdfast collect`");
+  if (!server) throw invalidOption("a harness needs a server; pass `harnessServer`, or use `holdfast collect`");
   assertInstalled(harness);
   const environment = typeof target === "string" ? await loadEnvironment(target) : target;
   const traces = await telemetry();

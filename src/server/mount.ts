@@ -135,7 +135,10 @@ function parsedBody({ body }: IncomingMessage & { body?: unknown }): string | Ui
 }
 
 const bodyTaken = (): HoldfastError =>
-  new HoldfastError("invalid_request", "the body was read before Holdfast; mount it before the app's body parsers");
+  new HoldfastError(
+    "invalid_request",
+    "the app read the body before Holdfast could; mount Holdfast before the app's body parsers",
+  );
 
 /** Returns a request whose body was read before, with that body. */
 function readAgain(incoming: IncomingMessage, body: string | Uint8Array): IncomingMessage {

@@ -20,7 +20,7 @@ const rateWindow = 5_000;
 export interface Upload {
   /** Called once per tick. Returns the reason to refuse the body, if there is one. */
   tick(): HoldfastError | undefined;
-  /** Forgets the body, whose client is gone or was refused. */
+  /** Discards the body, because its client has disconnected or was refused. */
   end(): void;
 }
 

@@ -90,7 +90,11 @@ export function createAskModel({ logs, assertOpen, assertWithinLimits }: AskMode
     if (episode !== expected) {
       throw new HoldfastError("episode_ended", "the session was seeded again before the model's answer was committed");
     }
-    if (verified >= episode) throw new HoldfastError("episode_over", `episode ${episode} of ${log.id} was verified`);
+    if (verified >= episode)
+      throw new HoldfastError(
+        "episode_over",
+        `episode ${episode} of session ${log.id} was verified, so it takes no more model answers; start a new episode`,
+      );
   }
 
   /** Asks the model. While running requests may use up the limit, waits for one of them, because it may fail. */

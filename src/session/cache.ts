@@ -82,7 +82,10 @@ export function createCache<Item extends Cached>(
     if (item.uses === 0) unlink(item);
   }
 
-  /** Drops unused items, the oldest first. Shrinks an item before it drops it. */
+  /**
+   * Drops unused items, the oldest first. If there are too many bytes but not too many items, it first shrinks an item,
+   * and drops it only if that freed nothing.
+   */
   function evict(): void {
     for (let item = oldest; item && isFull(); item = oldest) {
       const size = sizeOf(item);

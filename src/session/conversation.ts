@@ -181,7 +181,9 @@ export function createConversations(options: ConversationOptions): Conversations
     return scopes.create(id, [opened], changes, user);
   }
 
-  /** Copies the parent's events, so versions, times and random numbers stay the same. Adds an event with `set`. */
+  /**
+   * Copies the parent's events, so versions, times and random numbers stay the same. Then adds an event that sets the
+   * keys in `set`. */
   async function fork(child: string, parent: string, at: number, options: ConversationFork): Promise<Session> {
     const { session } = await logs.load(parent, options.version);
     const set = copyJson(options.set ?? {}, "set", "drop") as AgentState;

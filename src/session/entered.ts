@@ -40,7 +40,7 @@ export interface EnteredOptions {
   leave(): void;
 }
 
-/** Enters a log, which the caller holds exclusively until `leave` is called. */
+/** Gives a run access to a conversation's log. The caller holds the log exclusively until `leave` is called. */
 export async function enterLog(log: OpenLog, options: EnteredOptions): Promise<Entered> {
   const { logs, scopes, views, assertOpen, readState, onError } = options;
   const user = readUser(log.session);

@@ -136,8 +136,7 @@ export function createScopes(options: { app: string; store: Store; cache: Cache<
       const result = await withScopes(made.changes, user, (scopes) => commitIn(log, scopes, made, make, seen));
       if (result !== "moved" && "now" in result) return result;
       if (result === "moved" && !isStillHeld()) return undefined;
-      // Retry: either the conversation has changed, or the event was created again and now changes a scope whose log is
-      // not open.
+      // Retries in two cases: the conversation has changed, or the new event changes a scope whose log is not open.
       made = result === "moved" ? make(seen, () => undefined) : result;
     }
   }

@@ -43,8 +43,9 @@ interface Part {
   commits: Commit[];
   /** The session's place once the part is stored. */
   next: Place;
-  /** The cold log that is obsolete once the part is stored, and the hot log that is obsolete otherwise. */
+  /** The cold log that is obsolete if the part is stored. */
   old?: string;
+  /** The hot log that is obsolete if the part is not stored. */
   copy?: string;
 }
 

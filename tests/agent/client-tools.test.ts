@@ -376,7 +376,7 @@ test("an agent's own client tools need no tools from the client", async () => {
   const results = [result("call_0_0", "Oslo")];
   expect(await finish(agent, { sessions, session, results })).toMatchObject({ outcome: "answered" });
   expect(() => defineAgent({ name: "boss", model: scriptedModel([]), tools: { ask: agent } })).toThrow(
-    /an agent used as a tool cannot wait/,
+    /an agent used as a tool cannot wait for the client/,
   );
 });
 

@@ -121,7 +121,7 @@ test.each([
   ["s3://bucket?style=path&region=127.0.0.1/", "s3://bucket?style=path", "AWS_SESSION_TOKEN"],
 ])("a store at %s is not sent the worker's key, %s may be opened", (bare, own, name) => {
   const variables = { [name]: "geheim" };
-  const refused = `the job's store would receive this worker's secret ${name}; name the store with the worker's own --store`;
+  const refused = `the job's store URL has no credentials, so it would get this worker's ${name}; to allow that, start the worker with this --store`;
   expect(() => assertStore(tmpdir(), bare, variables)).toThrow(refused);
   assertStore(tmpdir(), bare, {});
   assertStore(tmpdir(), own, variables);

@@ -15,7 +15,7 @@ export interface RpcCall {
   /** Milliseconds within which the answer must arrive. */
   timeout: number;
   signal?: AbortSignal | undefined;
-  /** True if the server may get the message twice. */
+  /** True if it is safe to send the message twice. */
   isRepeatable: boolean;
 }
 

@@ -230,7 +230,10 @@ function promptIn(row: TaskRow): { prompt: string; instructions: string | undefi
   const user: string[] = [];
   for (const item of items) {
     if (!isMessage(item) || item.role === "assistant") {
-      throw new HoldfastError("invalid_task", "a harness cannot start with a conversation; give it a message only");
+      throw new HoldfastError(
+        "invalid_task",
+        "a harness starts from messages of the system and the user only; remove the other items from the task's input",
+      );
     }
     (item.role === "user" ? user : system).push(toText(item.content));
   }

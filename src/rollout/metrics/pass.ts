@@ -149,7 +149,7 @@ function majorities(scores: Score[], answers: Score[]): Curve {
   });
 }
 
-/** Returns the mean over tasks, for each k. With "stays", a curve repeats its last value beyond its length. */
+/** Returns the mean over tasks, for each k. With "stays", a short curve is extended with its last value. */
 function meanCurve(curves: Curve[], upTo: number, after: "ends" | "stays" = "ends"): Curve {
   const [totals, counts] = [new Float64Array(upTo), new Float64Array(upTo)];
   for (const curve of curves) {

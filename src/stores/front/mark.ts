@@ -23,7 +23,7 @@ export function timeAfter(mark: string, entries: readonly NewEntry[]): string {
   return last ? timeMark(last.at) : mark;
 }
 
-/** Returns the mark of a log whose newest entry has no hash: that entry's timestamp. */
+/** Returns a mark without a hash, from the timestamp of the log's newest entry. */
 export function timeMark(at: number): string {
   return `@${at}`;
 }

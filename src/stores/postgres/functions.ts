@@ -8,8 +8,8 @@ const shares = 16;
  * digit.
  *
  * All callers take locks in the same order, so that there are no deadlocks: existing sessions by id, then ids of new
- * sessions by id, then counts by environment. Arrays accessed by index hold numbers and no nulls: only then is access
- * to the thousandth element as fast as to the first.
+ * sessions by id, then counts by environment. Arrays that are accessed by index hold only numbers and no nulls: with
+ * other values, access to later elements is slower.
  */
 export function functionsOf(schema: string, settings: string): string {
   const count = (what: string): string => `

@@ -132,7 +132,7 @@ function decode(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch {
-    throw wrong("the user, password and name in the URL must be percent-encoded");
+    throw wrong("the user, the password or the name in the URL has an invalid percent-encoding; write % as %25");
   }
 }
 

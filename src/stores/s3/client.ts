@@ -159,7 +159,7 @@ export function createClient(location: Location) {
   }
 
   function busy(reason: string): HoldfastError {
-    return new HoldfastError("store_busy", `the S3 store ${name} cannot be reached in time: ${reason}`);
+    return new HoldfastError("store_busy", `the S3 store ${name} did not complete the request in time: ${reason}`);
   }
 
   function failed(answer: Answer): HoldfastError {

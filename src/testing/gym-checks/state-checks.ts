@@ -75,7 +75,7 @@ const [atOnce, rounds] = [24, 5];
 export const stateChecks: GymCheck[] = [
   {
     what: "a missing session is handled",
-    why: "A client without a valid cookie should get an error reply, not a crash, and no reward.",
+    why: "A client without a valid cookie should get an error reply. The server must not crash or return a reward.",
     async run(trial) {
       for (const answer of await make(trial.client(), trial.calls)) assertNo5xx(answer, "a call without a session");
       const reply = await trial.client().post("/verify", verifyBody(trial.task));

@@ -61,8 +61,12 @@ export const readCases: StoreCase[] = [
   onStore("GROWTH: a page with a byte limit ends at about that size, and has at least one entry", async (store) => {
     const large = JSON.stringify("x".repeat(100_000));
     await write(store, { session: "a", version: 0, entries: [large, large, large, large, large, "6", "7"] });
-    assert.equal((await store.read("a", 0, 10, 1))?.length, 1, "less than one entry");
-    assert.equal((await store.read("a", 0, 10, 250_000))?.length, 3, "two and a half entries");
+    assert.equal((await store.read("a", 0, 10, 1))?.length, 1, "the page with a byte limit below one entry");
+    assert.equal(
+      (await store.read("a", 0, 10, 250_000))?.length,
+      3,
+      "the page with a byte limit of two and a half entries",
+    );
     assert.equal((await store.read("a", 0, 2, 250_000))?.length, 2, "limited by the number of entries");
     assert.equal((await store.read("a", 4, 10, 250_000))?.length, 3, "all later entries");
   }),

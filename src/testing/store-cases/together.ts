@@ -182,7 +182,7 @@ async function watchedGrowth(writer: Store, watchers: Store[]): Promise<void> {
     done = true;
   }
   await watching;
-  assert.equal(late.size, 0, "the logs were watched while they grew");
+  assert.equal(late.size, 0, "a reader did not see the logs twice while they grew");
 }
 
 export const togetherCases: StoreCase[] = [
