@@ -1,7 +1,7 @@
 // createCalls(): runs calls of each kind of tool, and commits their results.
 import { after } from "../core/after.ts";
 import type { AnyEnvironment } from "../core/environment.ts";
-import { HoldfastError, isHoldfastError } from "../core/errors.ts";
+import { HoldfastError, isHoldfastError, unlessCoded } from "../core/errors.ts";
 import type { EventOf, Thrown } from "../core/event.ts";
 import { callKey } from "../core/event-key.ts";
 import { copyJson } from "../core/json.ts";
@@ -57,7 +57,9 @@ export function createCalls(options: CallsOptions) {
       // A recorded answer is still available after the session or the episode has ended.
       if (id === undefined || !isHoldfastError(thrown)) throw thrown;
       if (thrown.code !== "session_closed" && thrown.code !== "episode_ended") throw thrown;
-      // Uses the newest known episode, because the session may have been seeded again since the call arrived.
+      // Refreshes first, because another process may have seeded the session again: an earlier episode's call with the
+      // same id is another call.
+      if (expected === undefined && !(await refreshed(pending))) throw thrown;
       const episode = expected ?? log.session.episode;
       const event = await recordedEvent(logs, log, { ...pending, id, episode });
       if (!event) throw thrown;
@@ -92,6 +94,12 @@ export function createCalls(options: CallsOptions) {
       }
       return kind === "external" ? callExternal(pending, prepared) : callConcurrent(pending, prepared);
     });
+  }
+
+  /** Refreshes the log. Returns undefined if the session no longer exists. */
+  function refreshed(pending: Call): Promise<true | undefined> {
+    const refreshing = exclusive(pending.log, undefined, () => logs.refresh(pending.log), pending);
+    return refreshing.then(() => true, unlessCoded("session_not_found"));
   }
 
   function timeLimit(tool: string): number {

@@ -5,6 +5,7 @@ import { expect, test } from "vitest";
 import { z } from "zod";
 import { clock } from "./clock.ts";
 import { counter } from "./counter.ts";
+import { ledger } from "./model-environment.ts";
 
 const task = { start: 0, goal: 5 };
 
@@ -251,6 +252,19 @@ test("ONCE: after the end of a later episode, an engine that missed it returns n
   await two.seed(session, task);
   await two.close(session);
   await expect(one.call(session, "add", { by: 1 }, { call: "1" })).rejects.toMatchObject({ code: "session_closed" });
+});
+
+test("ONCE: a call that a close stops, on an engine that missed a seed, does not conflict with an earlier episode's", async () => {
+  const store = memoryStore();
+  const engineOf = () => createSessions({ environment: ledger, store, keepEnded: true });
+  const [one, two] = [engineOf(), engineOf()];
+  const { session } = await one.open({ task: { start: 0 } });
+  await one.call(session, "add", { by: 1 }, { call: "1" });
+  await two.seed(session, { start: 0 });
+  const calling = one.call(session, "note", { by: 1 }, { call: "1" });
+  const [called, closed] = await Promise.allSettled([calling, one.close(session)]);
+  expect(called).toMatchObject({ status: "rejected", reason: { code: "session_closed" } });
+  expect(closed).toMatchObject({ value: true });
 });
 
 test("MISSING: a concurrent call that is overtaken by a rewind is refused like any call before the seed", async () => {
