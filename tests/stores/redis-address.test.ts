@@ -50,7 +50,7 @@ describe("the address of a Redis store", () => {
     ["redis+cluster://host/1", "only database 0"],
     ["redis+sentinel://host", "name the master"],
     ["redis://secret@host", "user:password"],
-    ["redis://:%E0@host", "percent-encoded"],
+    ["redis://:%E0@host", "write % as %25"],
     ["redis://:pa/secret@host:6379", "percent-encoded, as in %40"],
     ["redis://:p@secret@host", "percent-encoded, as in %40"],
     ["redis://:pa?secret@host", "percent-encoded, as in %40"],
