@@ -6,6 +6,7 @@ import { replayEpisodes } from "../rollout/replay.ts";
 import { createSessions } from "../session/sessions.ts";
 import { createCounterLine } from "./counter-line.ts";
 import { requiredOption } from "./help.ts";
+import { hideSecrets } from "../io/hide-secrets.ts";
 import { print } from "../io/plain.ts";
 import { openStoreFor } from "../rollout/store-location.ts";
 import { createComplaints } from "./notes.ts";
@@ -65,7 +66,10 @@ async function run(file: string | undefined, flags: Flags): Promise<void> {
     await store.close();
   }
   const { same, differs, missing } = counts;
-  if (same + differs + missing === 0) throw cannotLoad(`${file ?? flags.store} has no episodes of ${environment.name}`);
+  if (same + differs + missing === 0) {
+    const where = file ?? hideSecrets(flags.store ?? "");
+    throw cannotLoad(`${where} has no episodes of ${environment.name}; check the file, --store and --environment`);
+  };
   if (differs + missing > 0) process.exitCode = 1;
   const parts = [
     `${same + differs + missing} episodes replayed: ${same} identical`,

@@ -182,8 +182,8 @@ function describeAll(collections: ViewedCollection[], viewed: Viewed[]): string[
     sessions ? `${file}, with states` : `${file}, without states (its sessions were not found)`,
   );
   for (const { environment, target, recorded = "TARGET" } of viewed) {
-    const missing = `without its code, so episodes cannot be continued; add --environment ${recorded}`;
-    lines.push(`${environment.name}, ${target === undefined ? missing : `with the code in ${shown(target)}`}`);
+    const missing = `its code is not loaded, so episodes cannot be continued; add --environment ${recorded}`;
+    lines.push(environment.name + (target === undefined ? `: ${missing}` : `, with the code in ${shown(target)}`));
   }
   return lines;
 }

@@ -76,7 +76,7 @@ export async function assertWritable(file: string): Promise<void> {
       () => false,
     )
   ) {
-    throw invalidOption(`cannot save a session to ${file}: it is a folder`);
+    throw invalidOption(`cannot save a session to ${file}: it is a folder; add the name of a file`);
   }
   await access(dirname(file), constants.W_OK).catch(refuse);
 }

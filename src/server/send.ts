@@ -23,7 +23,7 @@ export function sendWhole(response: ServerResponse, reply: Reply, keepAlive: num
     // request. The two fields tell Node that the head has been sent. Middleware relies on them too.
     if (head !== undefined) {
       Object.assign(response, { _header: head, _headerSent: true });
-      // The reply ends once the operating system has taken the bytes. Until then the answer may still be lost.
+      // The response ends once the operating system has taken the bytes. Until then the reply may still be lost.
       socket.write(head + text, length === text.length ? "latin1" : "utf8", () => response.end());
       return;
     }

@@ -38,7 +38,7 @@ export interface Logs {
   use<T>(id: string, run: (log: OpenLog) => Promise<T>): Promise<T>;
   /** Like `use`; returns undefined if the session does not exist or is deleted in the meantime. */
   useIfThere<T>(id: string, run: (log: OpenLog) => Promise<T>): Promise<T | undefined>;
-  /** Loads the session at a version, by default the newest, from the store. The caller owns the result. */
+  /** Loads the session at a version, by default the newest, from the store. The result is separate from the open log. */
   load(id: string, version?: number): Promise<OpenLog>;
   /** Like `load`; returns undefined if the session does not exist. */
   peek(id: string, version?: number): Promise<OpenLog | undefined>;

@@ -2,6 +2,7 @@
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { run } from "../e2e/serve-process.ts";
+import { serveStore } from "../stores/http-server.ts";
 import { collectCounter, collectTally, linesOf, newFolder, writeTally } from "./rollout-files.ts";
 
 test("equal episodes are counted, from a file and from a store", async () => {
@@ -33,6 +34,13 @@ test("missing sessions are reported, and so is a command without file or store",
   const { code, stdout } = await run("replay", file, "--environment", "examples/weather");
   expect(code).toBe(1);
   expect(stdout).toMatch(/0 identical, 10 missing from the store\n$/);
+  const service = await serveStore();
+  const store = service.url.replace("//", "//hidden@");
+  const empty = await run("replay", "--store", store, "--environment", "examples/counter");
+  await service.dispose();
+  expect(empty.stderr).toBe(
+    `cannot_load: ${service.url} has no episodes of counter; check the file, --store and --environment\n`,
+  );
   expect((await run("replay", "--environment", "examples/counter")).stderr).toBe(
     "invalid_option: name a rollout file, or a store with --store\n",
   );

@@ -103,7 +103,7 @@ export async function chat(options: ChatOptions): Promise<void> {
 /** A message may start with a slash too, as in "/etc/hosts is broken". */
 const isCommand = (line: string): boolean => /^\/[a-z]+$/.test(line);
 
-/** Creates a stream to the screen that can be closed. It has the terminal's width, by which readline wraps lines. */
+/** Creates a stream to the screen that can be closed. It reports the terminal's width, which readline needs to wrap lines. */
 function createGate(screen: NodeJS.WriteStream | Writable) {
   let isOpen = true;
   const output = new Writable({

@@ -72,7 +72,8 @@ export async function answeredBy(
     if (event.version >= version) break;
     if (event.type === "session.opened" && event.parent) ({ parent } = event);
     if (!isBegan(event) || event.invocation !== invocation) continue;
-    // A branch begins with its parent's events. The client knows the calls in them by the parent's response ids.
+    // A forked session begins with a copy of its parent's events. The client knows those calls by the parent's response
+    // ids.
     id = responseId(event.version > parent.version ? session : parent.session, event.version);
   }
   return id;

@@ -317,7 +317,10 @@ function parseEntry({ body, key }: Entry, session: string): Written {
 export const findLine = (store: Store, session: string, index: number): Promise<Entry | undefined> =>
   store.find(session, `${lineKey}${index}`);
 
-/** Returns the text of a line for the client; undefined if the log is gone. A group is stored as versions of rows. */
+/**
+ * Returns the text of a line for the client; undefined if the log is gone. A group's line is stored with the versions of
+ * its rows, and is sent with the rows.
+ */
 export async function lineText(store: Store, session: string, { body }: Entry): Promise<string | undefined> {
   if (!body.startsWith('{"type":"group"')) return body;
   const { versions, ...line } = JSON.parse(body) as { versions: number[] };

@@ -68,7 +68,7 @@ const failures: [pattern: RegExp, code: ErrorCode, message: string][] = [
   [
     /^42501/,
     "store_failed",
-    "denied permission; this user needs the CREATE privilege on the database, or its own schema",
+    "denied permission; this user needs the CREATE privilege on the database, or a schema that it owns, named by ?schema=NAME in the URL",
   ],
   [/^(XX00[12]|58P01)/, "store_corrupt", "is damaged"],
   [/^./, "store_failed", "failed"],

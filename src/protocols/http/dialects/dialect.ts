@@ -1,4 +1,5 @@
-// Dialect: a model API that harnesses speak. Converts its requests to Holdfast's requests, and answers to its replies.
+// Dialect: a model API that harnesses speak. It converts the API's requests to Holdfast's model requests, and Holdfast's
+// model responses to the API's responses.
 import { invalidOption } from "../../../core/errors.ts";
 import { isObject } from "../../../core/json.ts";
 import type { Content, Item, ModelRequest, ModelResponse, ToolSchema, Usage } from "../../../core/model.ts";
