@@ -1,7 +1,8 @@
-// buildTranscript(): turns an episode into a transcript: messages, calls, results, and changes to the state.
+// Finds a rollout in its file and its log in the store, and builds a transcript: messages, calls and state changes.
 import type { Delta } from "../core/delta.ts";
 import type { NumberedEvent, Thrown } from "../core/event.ts";
 import { ellipsis } from "../core/ellipsis.ts";
+import { cannotLoad, invalidOption, messageOf, type HoldfastError } from "../core/errors.ts";
 import { equalJson, unescapeKey, type Json } from "../core/json.ts";
 import { isFunctionCall, isMessage, toText, type Content, type FunctionCallOutput, type Item } from "../core/model.ts";
 import { requestFields, requestItems } from "../core/model-exchange.ts";
@@ -10,7 +11,8 @@ import type { TaskRow } from "../core/rollout.ts";
 import { finishedRollouts, rolloutIndex, type RolloutIndex } from "./finished.ts";
 import { isFailed, readReward, readMetrics } from "./row-fields.ts";
 import { readConversation, toFields } from "./conversation.ts";
-import { createCallFinder } from "./episode-log.ts";
+import { createCallFinder, logWithParents } from "./episode-log.ts";
+import { locateStore, openStoreFor, storeHint } from "./store-location.ts";
 import type { OnBad } from "./tasks.ts";
 
 /** The new value of a state key. Without a value, the key was removed. */
@@ -52,12 +54,8 @@ export interface RolloutChoice {
   worst?: boolean | undefined;
 }
 
-/** Finds a rollout. If several match, returns the first by task and repeat. `repeats`: all repeats of the task. */
-export async function findRollout(
-  file: string,
-  wanted: RolloutChoice,
-  onBad: OnBad,
-): Promise<{ row: TaskRow | undefined; repeats: number[] }> {
+/** Finds a rollout. If several match, returns the first by task and repeat. */
+export async function findRollout(file: string, wanted: RolloutChoice, onBad: OnBad): Promise<TaskRow> {
   let best: { row: TaskRow; key: number[] } | undefined;
   const repeats: number[] = [];
   for await (const { row, failed } of finishedRollouts(file, onBad)) {
@@ -70,12 +68,56 @@ export async function findRollout(
     const key = [wanted.worst ? Number(reward) : 0, task, repeat];
     if (!best || isBefore(key, best.key)) best = { row, key };
   }
-  return { row: best?.row, repeats: repeats.sort((a, b) => a - b) };
+  if (best) return best.row;
+  throw missing(file, wanted, repeats);
+}
+
+function missing(file: string, { task, repeat, failed, worst }: RolloutChoice, repeats: number[]): HoldfastError {
+  if (task === undefined && repeats.length === 0) return cannotLoad(`${file} has no rollouts`);
+  const parts = [task === undefined ? "" : ` of task ${task}`, repeat === undefined ? "" : `, repeat ${repeat}`];
+  const what = failed ? "failed rollout" : worst ? "rollout with a reward" : "rollout";
+  const others = repeats.sort((a, b) => a - b).join(", ");
+  const there = task !== undefined && repeats.length > 0 ? `; the repeats of that task are ${others}` : "";
+  return invalidOption(`${file} has no ${what}${parts.join("")}${there}`);
 }
 
 function isBefore(a: number[], b: number[]): boolean {
   const at = a.findIndex((value, index) => value !== b[index]);
   return at >= 0 && (a[at] as number) < (b[at] as number);
+}
+
+/**
+ * Reads the log of a rollout's episode. Without it, the transcript lacks only the states, so `note` gets the reason. A
+ * failure of the store at `url` is thrown.
+ */
+export async function readRolloutLog(
+  file: string,
+  row: TaskRow,
+  url: string | undefined,
+  note: (text: string) => void,
+): Promise<NumberedEvent[] | undefined> {
+  const session = row["session_id"];
+  const located = locateStore(file);
+  if (url === undefined && !located?.isTrusted) {
+    note(`states are not shown: ${storeHint(file, located)}`);
+    return undefined;
+  }
+  try {
+    const store = await openStoreFor(file, url);
+    try {
+      const events = typeof session === "string" ? await logWithParents(store, session) : undefined;
+      if (!events) note("states are not shown: the store does not have the session");
+      return events;
+    } finally {
+      await store.close();
+    }
+  } catch (thrown) {
+    if (url !== undefined) throw thrown;
+    note(
+      `states are not shown: cannot read the store ${located?.url}: ${messageOf(thrown)}; name another store with --store`,
+    );
+    return undefined;
+  }
 }
 
 /** Builds a transcript. `events`: the episode's log, if available. */

@@ -95,7 +95,7 @@ describe("a file without task numbers", () => {
       [1, 2],
       [2, 1],
     ]);
-    expect((await findRollout(file, { task: 1, repeat: 1 }, never)).row).toMatchObject(rows[4] as TaskRow);
+    expect(await findRollout(file, { task: 1, repeat: 1 }, never)).toMatchObject(rows[4] as TaskRow);
     const details = { run: "0", name: "foreign", file, environment: null, model: null, settings: {}, sessions: false };
     const viewed = openCollection(details);
     for await (const batch of viewed.rows()) {
