@@ -1,10 +1,12 @@
-// Reads the files of conversations: queries to replay, and saved sessions.
+// Reads the files of conversations: queries from a file or a pipe, and saved sessions.
 import { access, constants, readFile, stat } from "node:fs/promises";
 import { dirname } from "node:path";
+import { createInterface } from "node:readline";
 import type { SavedConversation } from "../core/sessions.ts";
 import type { AgentState } from "../core/shared-state.ts";
 import { cannotLoad, HoldfastError, invalidOption, messageOf } from "../core/errors.ts";
 import { isObject } from "../core/json.ts";
+import { onAbort } from "../io/abort.ts";
 
 export interface Queries {
   state: AgentState;
@@ -27,6 +29,28 @@ export async function readReplay(file: string): Promise<Replay> {
   }
   if (!isObject(state)) throw cannotLoad(`the state in ${file} must be an object, as in {"state": {"visits": 1}, …}`);
   return { queries: { state, queries } };
+}
+
+/** Yields the lines of a pipe or a file that are not blank, up to the end or `exit`. */
+export async function* readQueries(input: NodeJS.ReadableStream, stopped: AbortSignal): AsyncGenerator<string> {
+  const reader = createInterface({ input, terminal: false, crlfDelay: Infinity });
+  const stopListening = onAbort(stopped, () => reader.close());
+  let failure: unknown;
+  input.once("error", (thrown: unknown) => {
+    failure = thrown;
+    reader.close();
+  });
+  try {
+    for await (const line of reader) {
+      const query = line.trim();
+      if (query === "exit") return;
+      if (query !== "") yield query;
+    }
+    if (failure !== undefined) throw cannotLoad(`cannot read the input: ${messageOf(failure)}`, failure);
+  } finally {
+    reader.close();
+    stopListening();
+  }
 }
 
 /** Reads a file for `--resume`. */

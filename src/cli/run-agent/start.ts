@@ -7,13 +7,10 @@ import { chat } from "./chat.ts";
 import { createCommands } from "./commands.ts";
 import { createConversation, type Conversation } from "./conversation.ts";
 import { cutShort, eventsInForce, openSession, queriesIn } from "../../rollout/open-conversation.ts";
-import type { Queries } from "../../rollout/conversation-files.ts";
+import { readQueries, type Queries } from "../../rollout/conversation-files.ts";
 import { writeWhole } from "../../rollout/output.ts";
 import { createPrinter } from "./printer.ts";
 import { exitCodes, stopOnSignals, type Stopping } from "../../io/stop-on-signals.ts";
-import { createInterface } from "node:readline";
-import { cannotLoad, messageOf } from "../../core/errors.ts";
-import { onAbort } from "../../io/abort.ts";
 import { plain } from "../../io/plain.ts";
 
 export interface RunFlags {
@@ -122,28 +119,6 @@ async function ask(
     }
   }
   if (!isDone || signal.aborted) process.exitCode ??= 1;
-}
-
-/** Yields the lines of a pipe or a file that are not blank, up to the end or `exit`. */
-async function* readQueries(input: NodeJS.ReadableStream, stopped: AbortSignal): AsyncGenerator<string> {
-  const reader = createInterface({ input, terminal: false, crlfDelay: Infinity });
-  const stopListening = onAbort(stopped, () => reader.close());
-  let failure: unknown;
-  input.once("error", (thrown: unknown) => {
-    failure = thrown;
-    reader.close();
-  });
-  try {
-    for await (const line of reader) {
-      const query = line.trim();
-      if (query === "exit") return;
-      if (query !== "") yield query;
-    }
-    if (failure !== undefined) throw cannotLoad(`cannot read the input: ${messageOf(failure)}`, failure);
-  } finally {
-    reader.close();
-    stopListening();
-  }
 }
 
 type Terminal = ReturnType<typeof createTerminal>;
