@@ -1,13 +1,19 @@
 // holdfast sessions: shows the sessions in a store or on a server, and changes, copies, exports and deletes them.
-import { setTimeout as delay } from "node:timers/promises";
 import { InvalidArgumentError, Option, type Command } from "commander";
-import { invalidOption, isHoldfastError } from "../core/errors.ts";
+import { invalidOption } from "../core/errors.ts";
 import { summarizeThrown, type Labels, type NumberedEvent, type Thrown } from "../core/event.ts";
 import { jsonOrText } from "../core/json.ts";
 import type { SessionInfo } from "../core/sessions.ts";
 import type { Listed } from "../core/store.ts";
 import { loadServed } from "../rollout/load.ts";
-import { openSource, type SessionSource, type SourceOptions } from "../rollout/session-source.ts";
+import {
+  exportSessions,
+  openSource,
+  sessionIds,
+  whenFree,
+  type SessionSource,
+  type SourceOptions,
+} from "../rollout/session-source.ts";
 import { whole } from "./flags.ts";
 import { plain, plainLine, print } from "../io/plain.ts";
 import { addCopy } from "./sessions/copy.ts";
@@ -106,7 +112,11 @@ export function add(program: Command): void {
     "export --store sqlite:sessions.db > all.jsonl",
   )
     .argument("[id...]", "session ids (default: all sessions)")
-    .action((ids: string[], flags: Flags) => withSource(flags, (source) => exportAll(source, ids)));
+    .action((ids: string[], flags: Flags) =>
+      withSource(flags, async (source) => {
+        for await (const saved of exportSessions(source, ids)) print(JSON.stringify(saved));
+      }),
+    );
   for (const [verb, done, description] of [
     ["close", "closed", "End sessions. A persistent store keeps their logs."],
     ["delete", "deleted", "Delete sessions from a store. On a server, close them."],
@@ -125,18 +135,6 @@ export function add(program: Command): void {
       );
   }
   addCopy(sessions);
-}
-
-/** Runs the work. If the session is busy, retries when the turn's lease expires: its process may have died. */
-async function whenFree<T>(work: () => Promise<T>): Promise<T> {
-  try {
-    return await work();
-  } catch (thrown) {
-    const lapsesIn = isHoldfastError(thrown) && thrown.code === "session_busy" && thrown.detail["lapsesIn"];
-    if (typeof lapsesIn !== "number") throw thrown;
-    await delay(lapsesIn);
-    return work();
-  }
 }
 
 /** Adds the label NAME=VALUE to the labels of earlier --label options. A value that is not JSON is a string. */
@@ -178,26 +176,11 @@ async function show(source: SessionSource, id: string, { version, json }: Flags)
 }
 
 async function replay(source: SessionSource, ids: string[], { json }: Flags): Promise<void> {
-  for (const id of await chosen(source, ids)) {
+  for (const id of await sessionIds(source, ids)) {
     const result = await (await source.verbs(id)).replay(id);
     const words = result.same ? `${result.events} events, all identical` : result.message;
     print(json ? JSON.stringify({ session: id, ...result }) : `${id}: ${plain(words)}`);
     if (!result.same) process.exitCode = 1;
-  }
-}
-
-async function chosen(source: SessionSource, ids: string[]): Promise<string[]> {
-  const all = [...ids];
-  if (ids.length === 0) for await (const { session } of source.list({})) all.push(session);
-  return all;
-}
-
-async function exportAll(source: SessionSource, ids: string[]): Promise<void> {
-  for (const id of await chosen(source, ids)) {
-    const verbs = await source.verbs(id);
-    const events: NumberedEvent[] = [];
-    for await (const event of verbs.events(id)) events.push(event);
-    print(JSON.stringify({ ...(await verbs.info(id)), events }));
   }
 }
 

@@ -1,10 +1,11 @@
 // openSource(): the sessions in a store, or on a server through its REST API. Handles both episodes and conversations.
+import { setTimeout as delay } from "node:timers/promises";
 import { createClient } from "../client/client.ts";
 import type { Agent } from "../core/agent.ts";
 import { isConversation } from "../core/conversation.ts";
 import type { AnyEnvironment, Environment } from "../core/environment.ts";
-import { cannotLoad, HoldfastError, invalidOption, messageOf, unlessCoded } from "../core/errors.ts";
-import type { Event, Labels } from "../core/event.ts";
+import { cannotLoad, HoldfastError, invalidOption, isHoldfastError, messageOf, unlessCoded } from "../core/errors.ts";
+import type { Event, Labels, NumberedEvent } from "../core/event.ts";
 import { equalJson } from "../core/json.ts";
 import { decode } from "../core/session.ts";
 import type { Conversations, Episodes, Replayed, SessionInfo, SessionsBase } from "../core/sessions.ts";
@@ -64,6 +65,39 @@ async function isHttpStore(url: string): Promise<boolean> {
     return reply.ok && typeof ((await reply.json()) as { format?: unknown }).format === "number";
   } catch {
     return false;
+  }
+}
+
+/** Runs the work. If the session is busy, retries when the turn's lease expires: its process may have died. */
+export async function whenFree<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (thrown) {
+    const lapsesIn = isHoldfastError(thrown) && thrown.code === "session_busy" && thrown.detail["lapsesIn"];
+    if (typeof lapsesIn !== "number") throw thrown;
+    await delay(lapsesIn);
+    return work();
+  }
+}
+
+/** Returns the given ids, or without any, the ids of all sessions. */
+export async function sessionIds(source: SessionSource, ids: string[]): Promise<string[]> {
+  if (ids.length > 0) return ids;
+  const all: string[] = [];
+  for await (const { session } of source.list({})) all.push(session);
+  return all;
+}
+
+/** Yields sessions with all their events; without ids, all sessions. */
+export async function* exportSessions(
+  source: SessionSource,
+  ids: string[],
+): AsyncGenerator<SessionInfo & { events: NumberedEvent[] }> {
+  for (const id of await sessionIds(source, ids)) {
+    const verbs = await source.verbs(id);
+    const events: NumberedEvent[] = [];
+    for await (const event of verbs.events(id)) events.push(event);
+    yield { ...(await verbs.info(id)), events };
   }
 }
 
