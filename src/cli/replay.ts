@@ -69,7 +69,7 @@ async function run(file: string | undefined, flags: Flags): Promise<void> {
   if (same + differs + missing === 0) {
     const where = file ?? hideSecrets(flags.store ?? "");
     throw cannotLoad(`${where} has no episodes of ${environment.name}; check the file, --store and --environment`);
-  };
+  }
   if (differs + missing > 0) process.exitCode = 1;
   const parts = [
     `${same + differs + missing} episodes replayed: ${same} identical`,
