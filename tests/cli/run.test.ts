@@ -307,7 +307,11 @@ describe("errors are reported in one line, with exit code 1:", () => {
       async () => [concierge, "--save", "nowhere/s.json"],
       /^invalid_option: .* its folder does not exist\n/,
     ],
-    ["a folder to save to", async () => [concierge, "--save", "src"], /^invalid_option: .* it is a folder; add the name of a file\n/],
+    [
+      "a folder to save to",
+      async () => [concierge, "--save", "src"],
+      /^invalid_option: .* it is a folder; add the name of a file\n/,
+    ],
     [
       "no such model",
       async () => [concierge, "--model", "gpt"],

@@ -100,7 +100,9 @@ describe("files", () => {
     const attack = `import { writeFileSync } from "node:fs";\nwriteFileSync(${JSON.stringify(ran)}, "");\n`;
     writeFileSync(join(folder, "environment.mjs"), attack + code);
     const viewing = await view([basename(file)], folder);
-    expect(viewing.printed()).toContain("tally: its code is not loaded, so episodes cannot be continued; add --environment");
+    expect(viewing.printed()).toContain(
+      "tally: its code is not loaded, so episodes cannot be continued; add --environment",
+    );
     expect(viewing.printed()).toContain(" --environment environment.mjs\n");
     const { environments, models } = await viewing.get<About>("/v1/about");
     expect({ environments, models }).toMatchObject({ environments: [{ name: "tally", bare: true }], models: [] });

@@ -15,7 +15,8 @@ export function toUnit(commits: readonly Commit[], driver: Driver): Unit | "dupl
     return [write];
   }
   const unit = commits.map((commit) => toWrite(commit, driver));
-  if (!together) throw invalidOption(`${name} cannot commit to several sessions at once; append to one session at a time`);
+  if (!together)
+    throw invalidOption(`${name} cannot commit to several sessions at once; append to one session at a time`);
   assertDifferentSessions(unit);
   if (unit.some(hasTwins)) return "duplicate";
   if (text === "utf8") unit.forEach(escapeWrite);
