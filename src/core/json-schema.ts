@@ -1,10 +1,9 @@
 // Reads a JSON Schema: its references, alternatives, properties and bounds.
-import { equalJson, setOwn, unescapeKey, type Json } from "./json.ts";
+import { equalJson, isObject, setOwn, unescapeKey, type Json } from "./json.ts";
 
 export type JsonSchema = { [keyword: string]: Json };
 
-export const isSchema = (value: Json | undefined): value is JsonSchema =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
+export const isSchema = (value: Json | undefined): value is JsonSchema => isObject(value);
 
 export const asNumber = (value: Json | undefined): number | undefined =>
   typeof value === "number" ? value : undefined;

@@ -8,10 +8,9 @@ import type { Curve, CurvePoint } from "./curve-series.ts";
 import { finishedRollouts } from "./finished.ts";
 import { outputPaths } from "./output.ts";
 import { readReward } from "./row-fields.ts";
-import { readRows, type BadRow } from "./tasks.ts";
+import { readRows, type OnBad } from "./tasks.ts";
 
 type Summed = CurvePoint & { sum: number };
-type OnBad = (bad: BadRow, file: string) => void;
 
 /** The file to which a trainer writes one JSON object per iteration. */
 const trainerFile = "metrics.jsonl";
