@@ -16,16 +16,19 @@ import { rolloutHandlers, rolloutRoutes } from "./rollout-routes.ts";
 import { episodeRoutes, type Route } from "./routes.ts";
 import { help, opened, sharedHandlers } from "./shared.ts";
 
-/** The same fields as in `EpisodeRestOptions`. */
-interface Served {
+export interface EpisodeRestOptions {
   sessions: Episodes;
+  /** Models that can continue a session. Default: none, and /play is not served. */
   sessionPlayer?: SessionPlayer | undefined;
+  /** Runs requests for rollouts. Default: none, and /v1/rollouts is not served. */
   requests?: RolloutRequests | undefined;
+  /** Adds instructions for MCP clients to an opened session: how to reach it. Default: nothing is added. */
   bindings?: Bindings | undefined;
+  /** The environment's tasks, for /v1/tasks. Default: none. */
   tasks?: TaskFiles | undefined;
 }
 
-export function episodeRouter(served: Served): Protocol["handle"] {
+export function episodeRouter(served: EpisodeRestOptions): Protocol["handle"] {
   const { sessions, sessionPlayer, requests, bindings, tasks = createTaskFiles(undefined) } = served;
   const models = sessionPlayer?.models ?? [];
   const { environment } = sessions;
