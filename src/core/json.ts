@@ -117,6 +117,9 @@ function noSymbols(value: object): boolean {
 export const isObject = (value: unknown): value is { [key: string]: unknown } =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
+/** Returns an object's fields; {} for any other value. */
+export const toFields = (value: Json | undefined): { [field: string]: Json } => (isObject(value) ? value : {});
+
 /** Sets a key as plain data, even `__proto__`. */
 export function setOwn(target: Record<string, unknown>, key: string, value: unknown): void {
   if (key === "__proto__") {

@@ -2,7 +2,7 @@
 import { hash } from "node:crypto";
 import { canonicalText } from "../core/digest.ts";
 import { boundary, HoldfastError } from "../core/errors.ts";
-import { copyJson, equalJson, firstDifference, isObject, type Json } from "../core/json.ts";
+import { copyJson, equalJson, firstDifference, toFields, type Json } from "../core/json.ts";
 import { createKeyedQueue } from "../io/keyed-queue.ts";
 import { givePieces, refuseCancelled } from "./local-response.ts";
 import type { Model, ModelResponse } from "../core/model.ts";
@@ -142,7 +142,5 @@ function likeness(recorded: Json, asked: Json): number[] {
   const end = items.findIndex((item, at) => !equalJson(item, others[at]));
   return [end < 0 ? items.length : end, Object.keys(now).filter((key) => equalJson(now[key], before[key])).length];
 }
-
-const toFields = (value: Json): { [key: string]: Json } => (isObject(value) ? value : {});
 
 const compare = (a: number[], b: number[]): number => (a[0] ?? 0) - (b[0] ?? 0) || (a[1] ?? 0) - (b[1] ?? 0);

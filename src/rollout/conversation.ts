@@ -1,5 +1,5 @@
 // readConversation(): reads the conversation from a row: the model's input and output.
-import { isObject, type Json } from "../core/json.ts";
+import { toFields, type Json } from "../core/json.ts";
 import type { Item } from "../core/model.ts";
 import type { TaskRow } from "../core/rollout.ts";
 
@@ -29,7 +29,5 @@ function isWhole({ type, role, content, call_id, name, arguments: given, output 
   if (type === "function_call") return isText(call_id) && isText(name) && isText(given);
   return type === "function_call_output" ? isText(call_id) && isContent(output) : isText(type);
 }
-
-export const toFields = (value: Json | undefined): TaskRow => (isObject(value) ? value : {});
 
 const listIn = (value: Json | undefined): Json[] => (Array.isArray(value) ? value : []);

@@ -1,12 +1,11 @@
 // Tasks files: validates their rows against an environment, samples and splits them, and adds prompts.
 import type { AnyEnvironment } from "../core/environment.ts";
 import { HoldfastError, messageOf } from "../core/errors.ts";
-import type { Json } from "../core/json.ts";
+import { toFields, type Json } from "../core/json.ts";
 import { randomStream } from "../core/random.ts";
 import { inputItems, pickTask, readRandomSeed, type TaskRow } from "../core/rollout.ts";
 import { check } from "../core/schema.ts";
 import { assertFile } from "./finished.ts";
-import { toFields } from "./conversation.ts";
 import { createNumbering, readRows, renderPrompt, type ReadRow } from "./tasks.ts";
 
 /** Reads a file in which every line must be a row. */

@@ -1,10 +1,10 @@
 // summarizeRow(): reduces a row to the columns of a table. Invalid fields are ignored: any program may write a file.
 import { assistantTurns, answerText, isFunctionCall, isMessage, toText, type Item } from "../../core/model.ts";
-import type { Json } from "../../core/json.ts";
+import { toFields, type Json } from "../../core/json.ts";
 import type { TaskRow } from "../../core/rollout.ts";
 import type { RowSummary } from "../collection-view.ts";
 import { rolloutIndex, type Finished } from "../finished.ts";
-import { readConversation, toFields } from "../conversation.ts";
+import { readConversation } from "../conversation.ts";
 import { hasEstimatedTokens, hasOwnMetrics, isMasked } from "../row-fields.ts";
 import { readBranch } from "../tree.ts";
 

@@ -1,9 +1,9 @@
 // toChat(): converts a rollout to Chat Completions messages. Training tokens are put on the answers they belong to.
-import { copyJson, type Json } from "../../core/json.ts";
+import { copyJson, toFields, type Json } from "../../core/json.ts";
 import type { Content, Item } from "../../core/model.ts";
 import type { TaskRow } from "../../core/rollout.ts";
 import { toChatMessages } from "../../models/chat/messages.ts";
-import { readConversation, toFields } from "../conversation.ts";
+import { readConversation } from "../conversation.ts";
 import { tokenFields } from "../row-fields.ts";
 
 export interface ChatRollout {

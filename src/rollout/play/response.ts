@@ -1,10 +1,9 @@
 // buildResponse(): turns an episode's transcript into one Responses object, the format of rollout files.
 import type { EventOf, NumberedEvent } from "../../core/event.ts";
-import { copyJson, isObject, type Json } from "../../core/json.ts";
+import { copyJson, isObject, toFields, type Json } from "../../core/json.ts";
 import type { Usage } from "../../core/model.ts";
 import { inputItems, type Rollout, type TaskRow } from "../../core/rollout.ts";
 import { brokenAnswer } from "../../core/tokens.ts";
-import { toFields } from "../conversation.ts";
 import { tokenFields } from "../row-fields.ts";
 
 export function buildResponse({ row, session }: Rollout, events: NumberedEvent[]): Json {

@@ -1,8 +1,7 @@
 // The episode of a row of a run.
-import type { Json } from "../../../../src/core/json.ts";
+import { toFields, type Json } from "../../../../src/core/json.ts";
 import type { TaskRow } from "../../../../src/core/rollout.ts";
 import type { RowSummary } from "../../../../src/rollout/collection-view.ts";
-import { toFields } from "../../../../src/rollout/conversation.ts";
 import { hasEstimatedTokens } from "../../../../src/rollout/row-fields.ts";
 import { linkTo } from "../../address.ts";
 import { createRowNames, rowName, rowPosition, type NamedRun } from "../../data/references.ts";
