@@ -2,11 +2,11 @@
 import { fork } from "node:child_process";
 import { extname } from "node:path";
 import { fileURLToPath } from "node:url";
-import { failedRollout, type Play, type Played, type Rollout } from "../core/rollout.ts";
+import { failedRollout, type Play, type Played } from "../core/rollout.ts";
 import { onAbort } from "../io/abort.ts";
 import { createPlaces } from "../rollout/places.ts";
 import type { CollectionsOptions } from "./collections.ts";
-import type { QueuedCollection } from "./job.ts";
+import type { JobData, QueuedCollection } from "./job.ts";
 import { mostStopping } from "./playing.ts";
 import { blockedSignal } from "../io/watchdog.ts";
 
@@ -16,10 +16,7 @@ export interface AloneOptions extends Omit<CollectionsOptions, "concurrency"> {
 }
 
 /** Everything that a rollout's process receives. */
-export interface AloneRequest extends AloneOptions {
-  collection: QueuedCollection;
-  rollout: Rollout;
-}
+export interface AloneRequest extends AloneOptions, JobData {}
 
 /** Maximum number of concurrent processes. Additional rollouts wait. */
 const mostAlone = 4;
