@@ -116,6 +116,21 @@ export function toText(content: string | Content[]): string {
   return content.map((part: Content | null) => (typeof part?.text === "string" ? part.text : "")).join("");
 }
 
+/** Like `toText`, for people: a part without text becomes its type in brackets. */
+export function readableText(content: string | Content[]): string {
+  if (typeof content === "string") return content;
+  const texts = content.map((part) => {
+    const text: unknown = part?.text ?? part?.["refusal"];
+    return typeof text === "string" ? text : `[${String(part?.type)}]`;
+  });
+  return texts.join("");
+}
+
+/** Returns the text of a reasoning item: its summary and its content. */
+export function thoughtText({ summary, content }: Item): string {
+  return [summary, content].flatMap((parts) => (Array.isArray(parts) ? toText(parts as Content[]) : [])).join("\n");
+}
+
 export const isMessage = (item: Item): item is Message => item.type === "message";
 export const isFunctionCall = (item: Item): item is FunctionCall => item.type === "function_call";
 

@@ -4,7 +4,14 @@ import type { NumberedEvent, Thrown } from "../core/event.ts";
 import { ellipsis } from "../core/ellipsis.ts";
 import { cannotLoad, invalidOption, messageOf, type HoldfastError } from "../core/errors.ts";
 import { equalJson, toFields, unescapeKey, type Json } from "../core/json.ts";
-import { isFunctionCall, isMessage, toText, type Content, type FunctionCallOutput, type Item } from "../core/model.ts";
+import {
+  isFunctionCall,
+  isMessage,
+  readableText,
+  thoughtText,
+  type FunctionCallOutput,
+  type Item,
+} from "../core/model.ts";
 import { requestFields, requestItems } from "../core/model-exchange.ts";
 import { exchangesIn, modelLines } from "../core/model-lines.ts";
 import type { TaskRow } from "../core/rollout.ts";
@@ -180,7 +187,7 @@ function shortened(step: Step): Step {
   return isLong ? { ...step, text: ellipsis(step.text, longestSystem) } : step;
 }
 
-const saidIn = (item: Item): string => (isMessage(item) ? said(item.content) : "");
+const saidIn = (item: Item): string => (isMessage(item) ? readableText(item.content) : "");
 
 const toSteps = (items: Item[], events: NumberedEvent[] | undefined): Step[] => items.map(stepConverter(events));
 
@@ -190,7 +197,7 @@ function stepConverter(events: NumberedEvent[] | undefined): (item: Item) => Ste
   const tools = new Map<string, string>();
   return (item) => {
     if (isMessage(item)) {
-      return { type: "said", who: item.role === "assistant" ? "agent" : item.role, text: said(item.content) };
+      return { type: "said", who: item.role === "assistant" ? "agent" : item.role, text: readableText(item.content) };
     }
     if (isFunctionCall(item)) {
       tools.set(item.call_id, item.name);
@@ -200,27 +207,12 @@ function stepConverter(events: NumberedEvent[] | undefined): (item: Item) => Ste
       const { call_id: call, output } = item as FunctionCallOutput;
       const tool = tools.get(call) ?? "tool";
       const { delta = [], thrown, log } = find?.(call, tool) ?? {};
-      const answered = { type: "answered" as const, tool, output: said(output), ...(log && { log }) };
+      const answered = { type: "answered" as const, tool, output: readableText(output), ...(log && { log }) };
       return { ...answered, ...(find && { changes: toChanges(delta) }), ...(thrown && { thrown }) };
     }
-    if (item.type === "reasoning") return { type: "thought", text: thoughtIn(item) };
+    if (item.type === "reasoning") return { type: "thought", text: thoughtText(item) };
     return { type: "other", item: item as unknown as Json };
   };
-}
-
-/** Shows content that is not text by its type. */
-function said(content: string | Content[]): string {
-  if (typeof content === "string") return content;
-  return content
-    .map((part) => {
-      const text: unknown = part?.text ?? part?.["refusal"];
-      return typeof text === "string" ? text : `[${String(part?.type)}]`;
-    })
-    .join("");
-}
-
-function thoughtIn({ summary, content }: Item): string {
-  return [summary, content].flatMap((parts) => (Array.isArray(parts) ? toText(parts as Content[]) : [])).join("\n");
 }
 
 /** Returns the initial state of the last episode. A session may have been seeded several times. */

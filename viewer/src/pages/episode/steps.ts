@@ -5,8 +5,8 @@ import type { Json } from "../../../../src/core/json.ts";
 import {
   isFunctionCall,
   isMessage,
-  toText,
-  type Content,
+  readableText,
+  thoughtText,
   type FunctionCallOutput,
   type Item,
 } from "../../../../src/core/model.ts";
@@ -147,7 +147,7 @@ function conversationSteps(
       const { call_id: id, output: given } = item as FunctionCallOutput;
       const step = open.get(id);
       // The transcript shows the output that the model read, even if the log has another output.
-      if (step && step.error === undefined) step.output = contentText(given);
+      if (step && step.error === undefined) step.output = readableText(given);
       else if (!step) steps.push({ type: "other", item: item as unknown as Json });
     } else steps.push({ ...itemToStep(item), ...turn, ...places.get(at) });
   }
@@ -187,21 +187,9 @@ const timeFields = (event: { at: number; began?: number }): { seconds?: number }
   event.began === undefined ? {} : { seconds: (event.at - event.began) / 1000 };
 
 function itemToStep(item: Item): Step {
-  if (isMessage(item)) return { type: "said", who: item.role, text: contentText(item.content) };
+  if (isMessage(item)) return { type: "said", who: item.role, text: readableText(item.content) };
   if (item.type !== "reasoning") return { type: "other", item: item as unknown as Json };
-  const parts = [item["summary"], item["content"]];
-  const text = parts.flatMap((part) => (Array.isArray(part) ? toText(part as Content[]) : [])).join("\n");
-  return { type: "thought", text: text.trim() };
-}
-
-/** Joins the text parts; a part without text becomes its type in brackets. */
-function contentText(content: string | Content[]): string {
-  if (typeof content === "string") return content;
-  const texts = content.map((part) => {
-    const text: unknown = part?.text ?? part?.["refusal"];
-    return typeof text === "string" ? text : `[${String(part?.type)}]`;
-  });
-  return texts.join("");
+  return { type: "thought", text: thoughtText(item).trim() };
 }
 
 /** The output or the error of a call. */
