@@ -4,13 +4,13 @@ import { createFamily } from "../agent/transfer.ts";
 import type { Agent } from "../core/agent.ts";
 import { ellipsis } from "../core/ellipsis.ts";
 import { HoldfastError, invalidOption, unlessCoded } from "../core/errors.ts";
-import type { NumberedEvent } from "../core/event.ts";
 import { isObject } from "../core/json.ts";
 import { notAllowed, type DecoratingProtocol, type Reply, type Request } from "../core/protocol.ts";
 import { inForceIn } from "../core/session.ts";
 import type { Conversations } from "../core/sessions.ts";
 import type { AgentState } from "../core/shared-state.ts";
 import type { Listed } from "../core/store.ts";
+import { readEvents } from "../rollout/episode-log.ts";
 import { conversationsOf } from "../session/of-user.ts";
 import { createAdkEvents, type AdkEvent } from "./adk/events.ts";
 import { readMessage } from "./adk/parts.ts";
@@ -94,7 +94,7 @@ export function adkProtocol({ agents, version }: AdkProtocolOptions): Decorating
   async function wholeSession(place: Place, id: string): Promise<AdkSession> {
     const { sessions } = place;
     const info = await sessions.info(id);
-    const log = await readLog(sessions, id);
+    const log = await readEvents(sessions, id);
     const isInForce = inForceIn(log);
     const readState = (): Promise<AgentState> => sessions.state(id);
     const translator = createAdkEvents({
@@ -172,7 +172,7 @@ export function adkProtocol({ agents, version }: AdkProtocolOptions): Decorating
       async GET([name = "", id = ""]) {
         const { agent, sessions } = findApp(name);
         const family = createFamily(agent);
-        const log = await readLog(sessions, id);
+        const log = await readEvents(sessions, id);
         return ok(toSpans(id, log, (each) => family.find(each)?.description || each));
       },
     },
@@ -282,12 +282,6 @@ type Handler = (parameters: string[], request: Request) => Reply | Promise<Reply
 
 /** Builds a frame as one string. ADK's web UI parses every chunk that it receives, so a frame must not be split. */
 const frame = (data: object): string => `data: ${JSON.stringify(data)}\n\n`;
-
-async function readLog(sessions: Conversations, id: string): Promise<NumberedEvent[]> {
-  const log: NumberedEvent[] = [];
-  for await (const event of sessions.events(id)) log.push(event);
-  return log;
-}
 
 /** Reads a body, with its keys in camelCase. ADK's Python clients send them in snake_case. */
 function readBody(body: unknown): Fields {

@@ -1,7 +1,8 @@
-// Reads an episode's log from its store.
+// Reads a session's log, from its engine or its store.
 import type { Event, NumberedEvent } from "../core/event.ts";
 import type { Json } from "../core/json.ts";
 import { decode } from "../core/session.ts";
+import type { SessionsBase } from "../core/sessions.ts";
 import type { Store } from "../core/store.ts";
 
 /**
@@ -10,6 +11,16 @@ import type { Store } from "../core/store.ts";
  */
 export function isOfEnvironment({ environment }: { environment: string }): boolean {
   return !environment.includes(":");
+}
+
+/** Reads all events of a session. */
+export async function readEvents(
+  sessions: Pick<SessionsBase<unknown>, "events">,
+  id: string,
+): Promise<NumberedEvent[]> {
+  const events: NumberedEvent[] = [];
+  for await (const event of sessions.events(id)) events.push(event);
+  return events;
 }
 
 /** Returns the log; undefined if the session is missing or not an episode. A row of another store may name any log. */

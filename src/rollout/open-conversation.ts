@@ -5,6 +5,7 @@ import { isMessage, toText, type Item } from "../core/model.ts";
 import { inForceIn } from "../core/session.ts";
 import type { Conversations, SavedConversation } from "../core/sessions.ts";
 import type { AgentState } from "../core/shared-state.ts";
+import { readEvents } from "./episode-log.ts";
 
 export interface Opening {
   session: string | undefined;
@@ -39,8 +40,7 @@ function assertUser(what: string, is: string, wanted: string | undefined): void 
 
 /** Reads the events of a session that were not undone. */
 export async function eventsInForce(sessions: Conversations, session: string): Promise<readonly NumberedEvent[]> {
-  const events: NumberedEvent[] = [];
-  for await (const event of sessions.events(session)) events.push(event);
+  const events = await readEvents(sessions, session);
   const isInForce = inForceIn(events);
   return events.filter(({ version }) => isInForce(version));
 }

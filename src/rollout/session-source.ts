@@ -13,7 +13,7 @@ import type { Listed, Store } from "../core/store.ts";
 import { defineEnvironment } from "../environment/define-environment.ts";
 import { createSessions } from "../session/sessions.ts";
 import { openStore } from "../stores/open.ts";
-import { isOfEnvironment } from "./episode-log.ts";
+import { isOfEnvironment, readEvents } from "./episode-log.ts";
 
 type Verb = "info" | "state" | "events" | "fork" | "rewind" | "replay" | "close";
 export type SessionVerbs = Pick<SessionsBase<unknown>, Verb>;
@@ -95,8 +95,7 @@ export async function* exportSessions(
 ): AsyncGenerator<SessionInfo & { events: NumberedEvent[] }> {
   for (const id of await sessionIds(source, ids)) {
     const verbs = await source.verbs(id);
-    const events: NumberedEvent[] = [];
-    for await (const event of verbs.events(id)) events.push(event);
+    const events = await readEvents(verbs, id);
     yield { ...(await verbs.info(id)), events };
   }
 }

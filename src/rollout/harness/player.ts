@@ -3,24 +3,23 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { HoldfastError } from "../../core/errors.ts";
-import type { NumberedEvent } from "../../core/event.ts";
 import type { Json } from "../../core/json.ts";
 import { isFunctionCall, isMessage, toText, type Model } from "../../core/model.ts";
 import { derivedId } from "../../agent/episodes.ts";
 import { bareNames } from "../../core/bare-names.ts";
 import { addExchange, type ModelLimits, type ModelTotals } from "../../core/model-exchange.ts";
 import { exchangesIn, modelLines, type Exchange, type ModelLines } from "../../core/model-lines.ts";
-import { inputItems } from "../../core/rollout.ts";
 import type { Play, Played, Rollout, RolloutFailure, TaskRow } from "../../core/rollout.ts";
 import type { Sessions } from "../../core/sessions.ts";
 import type { Store } from "../../core/store.ts";
 import { unlessAborted } from "../../io/abort.ts";
 import { orCancelled } from "../../models/local-response.ts";
 import { limitReached } from "../../session/ask-model.ts";
+import { readEvents } from "../episode-log.ts";
 import { createDeadline } from "../play/deadline.ts";
 import { environmentHost } from "../play/environment-host.ts";
 import { failureFromError } from "../play/failure.ts";
-import { readSettings } from "../play/player.ts";
+import { firstMessage, readSettings } from "../play/player.ts";
 import { toolNamesIn } from "../task-sets.ts";
 import { describeTask, prepareHarness, type HarnessTask } from "./launch.ts";
 import { runHarness, type HarnessEnd } from "./process.ts";
@@ -80,7 +79,7 @@ export function createHarnessPlayer(options: HarnessPlayerOptions) {
       ({ rollout, session } = opening);
       const run = opening.isPlayed ? undefined : await runIn(rollout, session, deadline.signal);
       if (signal.aborted) throw new HoldfastError("run_cancelled", "the episode was cancelled");
-      const events = await readEvents(session);
+      const events = await readEvents(episodes, session);
       const lines = modelLines(events, [...environment.definitions.keys()]);
       fields = harnessFields(rollout, harness, events, lines);
       errors = errorsInCalls(events);
@@ -122,7 +121,7 @@ export function createHarnessPlayer(options: HarnessPlayerOptions) {
       const rollout = number === 0 ? given : { ...given, session: derivedId(given.session, `start ${number}`) };
       const session = host.findSession(rollout);
       await host.open(rollout, signal);
-      const events = await readEvents(session);
+      const events = await readEvents(episodes, session);
       if (events.some(({ type }) => type === "session.verified")) return { rollout, session, isPlayed: true };
       const isNew = events.every(({ type }) => type === "session.opened" || type === "session.seeded");
       if (isNew) return { rollout, session, isPlayed: false };
@@ -164,12 +163,6 @@ export function createHarnessPlayer(options: HarnessPlayerOptions) {
         process.emitWarning(`cannot delete ${folder}: ${code}; delete it yourself`),
       );
     }
-  }
-
-  async function readEvents(session: string): Promise<NumberedEvent[]> {
-    const events: NumberedEvent[] = [];
-    for await (const event of episodes.events(session)) events.push(event);
-    return events;
   }
 
   return {
@@ -223,12 +216,10 @@ function failureOf(
 
 /** Reads a task's input. The user's messages become the prompt, and system messages become the instructions. */
 function promptIn(row: TaskRow): { prompt: string; instructions: string | undefined } {
-  const items = inputItems(row);
-  if (typeof items === "string") throw new HoldfastError("invalid_task", items);
   const { instructions } = Object(row["responses_create_params"]) as TaskRow;
   const system = typeof instructions === "string" && instructions !== "" ? [instructions] : [];
   const user: string[] = [];
-  for (const item of items) {
+  for (const item of firstMessage(row)) {
     if (!isMessage(item) || item.role === "assistant") {
       throw new HoldfastError(
         "invalid_task",

@@ -10,6 +10,7 @@ import { orCancelled } from "../../models/local-response.ts";
 import type { Item, Model, ModelRequest } from "../../core/model.ts";
 import { inputItems } from "../../core/rollout.ts";
 import type { Origin, Play, Played, Rollout, RolloutFailure, TaskRow } from "../../core/rollout.ts";
+import { readEvents } from "../episode-log.ts";
 import { environmentHost } from "./environment-host.ts";
 import { createDeadline, type RolloutDeadline } from "./deadline.ts";
 import { errorsInAnswers, failureFromError, failureInAnswers, failureInEvents, isLost } from "./failure.ts";
@@ -84,14 +85,14 @@ export function createPlayerOn(
 
   /** Opens the episode and its conversation if they do not exist. Returns the events so far. */
   async function opened(rollout: Rollout, signal: AbortSignal): Promise<NumberedEvent[]> {
-    if (await sessions.peek(rollout.session)) return readEvents(rollout.session);
+    if (await sessions.peek(rollout.session)) return readEvents(sessions, rollout.session);
     // The conversation is opened second, so an existing conversation always has an episode.
     const state = await orCancelled(signal, host.open(rollout, signal));
     const { session, origin } = rollout;
     if (origin) {
-      const version = versionAfter(origin, await readEvents(origin.conversation));
+      const version = versionAfter(origin, await readEvents(sessions, origin.conversation));
       await sessions.fork(origin.conversation, { version, session, set: state }).catch(unlessCoded("session_exists"));
-      return readEvents(session);
+      return readEvents(sessions, session);
     }
     // The conversation is isolated, so that rollouts do not see each other's `user:` and `app:` state.
     const opening = { session, user: "rollout", state, isolated: true };
@@ -172,16 +173,10 @@ export function createPlayerOn(
     }
   }
 
-  async function readEvents(session: string): Promise<NumberedEvent[]> {
-    const events: NumberedEvent[] = [];
-    for await (const event of sessions.events(session)) events.push(event);
-    return events;
-  }
-
   /** Returns a failed episode's transcript, as far as it exists. */
   async function partialResponse(rollout: Rollout): Promise<TaskRow> {
     try {
-      return { response: buildResponse(rollout, await readEvents(rollout.session)) };
+      return { response: buildResponse(rollout, await readEvents(sessions, rollout.session)) };
     } catch {
       return {};
     }
@@ -228,7 +223,7 @@ export function withSettings(model: Model, settings: Partial<ModelRequest> = {})
   };
 }
 
-function firstMessage(row: TaskRow): Item[] {
+export function firstMessage(row: TaskRow): Item[] {
   const items = inputItems(row);
   if (typeof items === "string") throw new HoldfastError("invalid_task", items);
   return items;
