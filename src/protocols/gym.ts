@@ -23,6 +23,7 @@ import { buildLabels, failedReply, isWhole, parseRow, toFailure, type Row } from
 import { taskFor } from "./gym/verdict.ts";
 import { assertFirst } from "./http/first-verdict.ts";
 import { isMcpPath, limitedMark, parseToolNames, refusalOf, type Bindings } from "./http/mcp-binding.ts";
+import { ok } from "./http/route.ts";
 import { bareNames } from "../core/bare-names.ts";
 
 export interface GymProtocolOptions {
@@ -394,5 +395,3 @@ const seededBefore = (session: string): HoldfastError =>
 function isUndecided({ code, status }: HoldfastError): boolean {
   return status >= 500 || code === "call_in_progress";
 }
-
-const ok = (body: unknown): Reply => ({ status: 200, body });

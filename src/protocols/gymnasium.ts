@@ -2,7 +2,7 @@
 // of the gym protocol.
 import type { AnyEnvironment } from "../core/environment.ts";
 import { HoldfastError, isHoldfastError } from "../core/errors.ts";
-import { isObject, type Json } from "../core/json.ts";
+import { isObject, jsonOrText, type Json } from "../core/json.ts";
 import { isFunctionCall, type Item } from "../core/model.ts";
 import { errorReply, type Protocol, type Reply, type Request } from "../core/protocol.ts";
 import type { TaskRow } from "../core/rollout.ts";
@@ -84,7 +84,8 @@ export function gymnasiumProtocol({ gym, environment }: GymnasiumProtocolOptions
       const isPlain = cookie === undefined && key === undefined;
       const added = { ...(cookie !== undefined && { cookie }), ...(key !== undefined && { "idempotency-key": key }) };
       const headers = isPlain ? request.headers : { ...request.headers, ...added };
-      last = await send(toolPath(name), parsed(text), request, headers);
+      // Arguments that are not JSON go to the tool unchanged, so that the model reads the error.
+      last = await send(toolPath(name), jsonOrText(text), request, headers);
       if (!isOk(last) && !isForModel(last)) return last;
       outputs.push({ call_id: call, output: last.text ?? JSON.stringify(last.body) });
     }
@@ -164,12 +165,3 @@ function callsIn(response: Json | undefined) {
 }
 
 const toText = (value: unknown): string => (typeof value === "string" ? value : JSON.stringify(value ?? null));
-
-/** Parses arguments. A string that is not JSON goes to the tool unchanged, so that the model reads the error. */
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text) as unknown;
-  } catch {
-    return text;
-  }
-}

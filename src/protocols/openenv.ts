@@ -14,6 +14,7 @@ import { answerRpc, rpcFault, type RpcMethods } from "./openenv/rpc.ts";
 import { createStepCount } from "./openenv/step-count.ts";
 import { createCaller } from "./http/call.ts";
 import { readCallId } from "./http/call-id.ts";
+import { ok } from "./http/route.ts";
 import { submit, submitNameIn } from "./http/submit.ts";
 import { createTaskChoice, promptTexts } from "./http/task-choice.ts";
 import { createTaskRoutes } from "./http/task-routes.ts";
@@ -280,8 +281,6 @@ const unknownRoute = (path: string): HoldfastError =>
     "not_found",
     `no route matches ${base}${ellipsis(path, 100)}; ${base}/openapi.json lists the routes`,
   );
-
-const ok = (body: unknown): Reply => ({ status: 200, body });
 
 function about(session: string | null, body: object): Reply {
   return session === null ? ok(body) : { ...ok(body), about: { session } };

@@ -10,6 +10,7 @@ import { checkTask } from "../session/seed.ts";
 import { createCaller } from "./http/call.ts";
 import { readCallId } from "./http/call-id.ts";
 import type { Bindings } from "./http/mcp-binding.ts";
+import { ok } from "./http/route.ts";
 import { submit, submitNameIn, submitTool } from "./http/submit.ts";
 import { createTaskChoice, promptTexts } from "./http/task-choice.ts";
 import { createTaskRoutes } from "./http/task-routes.ts";
@@ -253,8 +254,6 @@ const isWithin = (path: string): boolean => path.startsWith(base) && path[base.l
 /** Returns whether a repeat of the call may have a different result. */
 const isTransient = ({ code, status }: HoldfastError): boolean =>
   (status >= 500 && code !== "verify_failed") || status === 429 || code === "call_in_progress";
-
-const ok = (body: unknown): Reply => ({ status: 200, body });
 
 const textBlock = (text: string): object => ({ type: "text", text, detail: null });
 

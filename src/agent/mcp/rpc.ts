@@ -1,6 +1,6 @@
 // JSON-RPC for an MCP client: the messages, the older and the stateless protocol, and how to read an error.
 import { HoldfastError, refuse } from "../../core/errors.ts";
-import { isObject } from "../../core/json.ts";
+import { isObject, parseJson } from "../../core/json.ts";
 
 export interface RpcReply {
   result?: { [key: string]: unknown };
@@ -55,13 +55,9 @@ export const hasNoInitialize = ({ error }: RpcReply): boolean => error?.code ===
 
 /** Parses a message. Returns undefined if it is not a reply. The id is `null` if the server could not read the request. */
 export function parseReply(text: string): (RpcReply & { id?: unknown }) | undefined {
-  try {
-    const message: unknown = JSON.parse(text);
-    if (!isObject(message)) return undefined;
-    return isObject(message["result"]) || isObject(message["error"]) ? message : undefined;
-  } catch {
-    return undefined;
-  }
+  const message: unknown = parseJson(text);
+  if (!isObject(message)) return undefined;
+  return isObject(message["result"]) || isObject(message["error"]) ? message : undefined;
 }
 
 /** `isSent`: the server may have received the request, so its effect is unknown. */
