@@ -3,7 +3,6 @@ import type { Delta } from "../core/delta.ts";
 import type { Event } from "../core/event.ts";
 import { showJson } from "../core/ellipsis.ts";
 import { copyJson, unescapeKey, type firstDifference, type Json } from "../core/json.ts";
-import { isHandle } from "./episodes.ts";
 
 export interface Difference {
   same: false;
@@ -57,6 +56,11 @@ function comparable(field: string, value: unknown): unknown {
     message: message.replace(/^(?:a callback failed \(\w+\)|\S+ of agent \S+ failed|the step \w+ failed): /, ""),
   };
 }
+
+const prefixes = ["environment:", "gym:", "mcp:"];
+
+/** Returns whether a state key locates an episode. The value of such a key differs in every session and replay. */
+const isHandle = (key: string): boolean => prefixes.some((prefix) => key.startsWith(prefix));
 
 /** Returns a state change without the keys that locate an episode. */
 export function comparableDelta(delta: Delta = []): Delta {

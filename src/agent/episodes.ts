@@ -1,14 +1,7 @@
-// Code that toolsets for episodes share: the state key of the episode, derived ids, and waiting for a call's outcome.
+// Code that toolsets for episodes share: derived ids, and waiting for a call's outcome.
 import { hash } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { isHoldfastError } from "../core/errors.ts";
-
-const prefixes = ["environment:", "gym:", "mcp:"];
-
-/** Returns whether a state key locates an episode. The value of such a key differs in every session and replay. */
-export function isHandle(key: string): boolean {
-  return prefixes.some((prefix) => key.startsWith(prefix));
-}
 
 /** Derives an id from other strings. The id cannot be guessed without these strings. */
 export function derivedId(...parts: string[]): string {
