@@ -1,7 +1,6 @@
 // holdfast view: opens the viewer on rollouts files or on a store, or writes it with its data as a folder of files.
 import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { existsSync, statSync } from "node:fs";
 import { join, relative } from "node:path";
 import { Option, type Command } from "commander";
 import { invalidOption } from "../core/errors.ts";
@@ -10,7 +9,7 @@ import { writeBundle } from "../rollout/bundle.ts";
 import { openCollection } from "../rollout/collection-index.ts";
 import { isTraining } from "../rollout/curve.ts";
 import { readLog } from "../rollout/episode-log.ts";
-import { collectionFiles } from "../rollout/list-collections.ts";
+import { filesOf } from "../rollout/list-collections.ts";
 import { offeredModels } from "../rollout/offered-models.ts";
 import { openCollections, type ViewedCollection } from "../rollout/viewed-collections.ts";
 import { viewedEnvironments, type Viewed } from "../rollout/viewed-environments.ts";
@@ -73,7 +72,7 @@ interface Flags {
 
 async function run(given: string[], flags: Flags): Promise<void> {
   const training = given.filter(isTraining);
-  const files = given.flatMap(filesIn);
+  const files = given.flatMap(filesOf);
   if (flags.bundle !== undefined) {
     if (files.length === 0) throw invalidOption("--bundle needs rollout files: npx holdfast view --bundle OUT FILE");
     return writeFiles(files, flags.bundle, flags.store);
@@ -118,14 +117,6 @@ async function writeFiles(files: string[], out: string, storeUrl: string | undef
     counting.end();
     await store?.close();
   }
-}
-
-/** Returns the collections in a folder, or the file itself. */
-function filesIn(given: string): string[] {
-  if (!existsSync(given) || !statSync(given).isDirectory()) return [given];
-  const files = collectionFiles(given).filter((file) => existsSync(file));
-  if (files.length > 0 || isTraining(given)) return files;
-  throw invalidOption(`the folder ${given} has no collections (pairs of files NAME.jsonl and NAME_run.json)`);
 }
 
 async function serveViewer(

@@ -3,7 +3,8 @@ import { Option, type Command } from "commander";
 import { duration, whole } from "./flags.ts";
 import { requiredOption } from "./help.ts";
 import { endProcess } from "../telemetry/process.ts";
-import { startQueueWorker, type WorkerEvent } from "../queue/worker.ts";
+import { startQueueWorker } from "../queue/worker.ts";
+import { createEventReports } from "../queue/event-reports.ts";
 import { stopOnSignals } from "../io/stop-on-signals.ts";
 import { plainLine, print } from "../io/plain.ts";
 import { queueAddress } from "../queue/connection.ts";
@@ -62,8 +63,6 @@ interface Flags {
 const grace = 2000;
 /** Milliseconds for stores to close. */
 const closing = 2000;
-/** Minimum number of milliseconds between two equal reports. */
-const sayEvery = 30_000;
 
 /** Runs one worker, or supervises several worker processes, until it is stopped. */
 async function runWorker(flags: Flags): Promise<void> {
@@ -82,7 +81,7 @@ async function runWorker(flags: Flags): Promise<void> {
   const place = { queue, store, folder: process.cwd(), models: flags.allowModel };
   const collections = createCollections({ ...place, concurrency });
   const counts = { played: 0, failed: 0, refused: 0, returned: 0, lost: 0, crashed: 0 };
-  const complain = createComplaints(say);
+  const report = createEventReports(say);
   const worker = await startQueueWorker({
     address,
     concurrency,
@@ -94,7 +93,7 @@ async function runWorker(flags: Flags): Promise<void> {
     onEvent(event) {
       counts[event.type]++;
       if (json) write(event);
-      else complain(event);
+      else report(event);
     },
   });
   const text =
@@ -124,31 +123,6 @@ async function runWorker(flags: Flags): Promise<void> {
   if (json) write({ type: "ended", ...counts });
   else say(`worker ${worker.name} stopped: ${countsText(counts)}`);
 }
-
-/** Reports refused and failed rollouts. Equal reports are rate-limited and counted. */
-function createComplaints(say: (text: string) => void): (event: WorkerEvent) => void {
-  const told = new Map<string, { at: number; times: number }>();
-  return ({
-    type,
-    collection,
-    reason = "this worker did not respond for too long, so another one continues the rollout",
-  }) => {
-    if (type === "played") return;
-    // Only the start of the reason decides whether two reports are equal, because the rest may differ each time.
-    const key = `${type} ${collection} ${reason.slice(0, 40)}`;
-    const before = told.get(key) ?? { at: -Infinity, times: 0 };
-    before.times++;
-    if (performance.now() - before.at >= sayEvery) {
-      const what = `${type}: a rollout of ${collection}: ${reason}`;
-      say(before.times === 1 ? what : `${what} (${before.times} times)`);
-      before.at = performance.now();
-    }
-    if (told.size >= mostTold) told.clear();
-    told.set(key, before);
-  };
-}
-
-const mostTold = 1000;
 
 const countsText = (counts: Record<string, number>): string =>
   Object.entries(counts)

@@ -1,8 +1,9 @@
 // listCollections(): lists the collections in a folder. Reads only their records, because reading all rows takes long.
 import { closeSync, existsSync, openSync, readdirSync, readSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { cannotLoad, messageOf } from "../core/errors.ts";
+import { cannotLoad, invalidOption, messageOf } from "../core/errors.ts";
 import { readRecord } from "./collection-record.ts";
+import { isTraining } from "./curve.ts";
 import { outputPaths } from "./output.ts";
 
 /** Unknown values are null, for example in a collection that has not ended. */
@@ -35,7 +36,7 @@ export function listCollections(folder: string, note: (text: string) => void): L
 }
 
 /** Returns the rows files that have a record next to them, in a folder and in the folders directly below it. */
-export function collectionFiles(folder: string): string[] {
+function collectionFiles(folder: string): string[] {
   if (!existsSync(folder)) throw cannotLoad(`the folder ${folder} does not exist`);
   if (!statSync(folder).isDirectory()) throw cannotLoad(`${folder} is not a folder`);
   const ending = "_run.json";
@@ -44,6 +45,14 @@ export function collectionFiles(folder: string): string[] {
     const names = readdirSync(each).filter((name) => name.endsWith(ending) && name.length > ending.length);
     return names.map((name) => join(each, `${name.slice(0, -ending.length)}.jsonl`)).sort();
   });
+}
+
+/** Returns the collections in a folder, or the file itself. */
+export function filesOf(given: string): string[] {
+  if (!existsSync(given) || !statSync(given).isDirectory()) return [given];
+  const files = collectionFiles(given).filter((file) => existsSync(file));
+  if (files.length > 0 || isTraining(given)) return files;
+  throw invalidOption(`the folder ${given} has no collections (pairs of files NAME.jsonl and NAME_run.json)`);
 }
 
 function describe(file: string): ListedCollection {
