@@ -175,7 +175,8 @@ export function firstDifference(
   return { pointer, values: [a, b] };
 }
 
-const isContainer = (value: Json | undefined): value is Json & object => typeof value === "object" && value !== null;
+export const isContainer = (value: Json | undefined): value is Json & object =>
+  typeof value === "object" && value !== null;
 
 /** Escapes one step of a JSON Pointer (RFC 6901). */
 export function escapeKey(key: string): string {

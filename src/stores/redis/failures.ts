@@ -1,4 +1,5 @@
 // Failures in Redis and its client: their error codes, and whether the command may have had an effect.
+import { ellipsis } from "../../core/ellipsis.ts";
 import { HoldfastError, messageOf, type ErrorCode } from "../../core/errors.ts";
 import type { Fault } from "../front.ts";
 
@@ -66,7 +67,6 @@ function innermost(cause: unknown): string {
 export function faultOf(thrown: unknown): Fault {
   const reason = innermost(thrown);
   const [, code, message] = failures.find(([pattern]) => pattern.test(reason))!;
-  const said = reason.length > 300 ? `${reason.slice(0, 300)}…` : reason;
   const effect = refusals.test(messageOf(thrown)) ? "nothing" : "unknown";
-  return { code, message: `${message}: ${said}`, effect, passing: code === "store_busy", pause };
+  return { code, message: `${message}: ${ellipsis(reason, 300)}`, effect, passing: code === "store_busy", pause };
 }

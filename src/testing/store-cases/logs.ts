@@ -1,5 +1,6 @@
 // Helpers that write logs to a store and describe its expected content.
 import assert from "node:assert/strict";
+import { ellipsis } from "../../core/ellipsis.ts";
 import type { Appended, Commit, Entry, Filter, Heading, Listed, NewEntry, Store } from "../../core/store.ts";
 
 /** Base time of the entries, so that times look realistic. */
@@ -134,5 +135,5 @@ export async function findRow(store: Store, session: string): Promise<Listed | u
 /** Formats a string so that odd characters are visible in a message. */
 export function show(text: string): string {
   const shown = JSON.stringify(text).replaceAll(/[^ -~]/gu, (char) => `\\u{${char.codePointAt(0)!.toString(16)}}`);
-  return shown.length > 60 ? `${shown.slice(0, 60)}…` : shown;
+  return ellipsis(shown, 60);
 }

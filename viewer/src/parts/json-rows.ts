@@ -1,5 +1,5 @@
 // A JSON value as the rows of a tree. Only unfolded parts are walked, and rows are made on demand.
-import { escapeKey, unescapeKey, type Json } from "../../../src/core/json.ts";
+import { escapeKey, isContainer, unescapeKey, type Json } from "../../../src/core/json.ts";
 import { showInvisible } from "./format.ts";
 
 export interface JsonRow {
@@ -119,7 +119,6 @@ function findIndex(open: Open, path: string): number | undefined {
   return below === undefined ? undefined : index + below;
 }
 
-const isContainer = (value: Json): value is Container => typeof value === "object" && value !== null;
 const childOf = (value: Container, name: string): Json => (value as { [key: string]: Json })[name] as Json;
 
 /** Shown values never change, so the keys of a wide object are listed once. */

@@ -1,6 +1,6 @@
 // Finds the changes between two states. Shared parts are skipped, so the cost is proportional to the change.
 import type { Delta } from "../../../../src/core/delta.ts";
-import { equalJson, escapeKey, unescapeKey, type Json } from "../../../../src/core/json.ts";
+import { equalJson, escapeKey, isContainer, unescapeKey, type Json } from "../../../../src/core/json.ts";
 
 export interface Change {
   kind: "added" | "replaced" | "removed";
@@ -70,9 +70,6 @@ function compare(before: Json, after: Json, path: string, changes: Change[]): vo
   else if (Array.isArray(before)) compareLists(before, after as Json[], path, changes);
   else compareObjects(before, after as { [key: string]: Json }, path, changes);
 }
-
-const isContainer = (value: Json): value is Json[] | { [key: string]: Json } =>
-  typeof value === "object" && value !== null;
 
 function compareObjects(
   before: { [key: string]: Json },
