@@ -1,8 +1,8 @@
 // Describes an event: its kind, author and time, and its log lines.
-import type { ComponentChildren } from "preact";
 import type { NumberedEvent } from "../../../../src/core/event.ts";
 import type { Json } from "../../../../src/core/json.ts";
 import { linkTo, readAddress } from "../../address.ts";
+import { Fact } from "../../parts/fact.tsx";
 import { clock, short } from "../../parts/format.ts";
 import { preview } from "../../parts/json-rows.ts";
 import { LongText } from "../../parts/long-text.tsx";
@@ -56,15 +56,6 @@ export function EventCard({ event }: { event: NumberedEvent }) {
         </div>
       )}
     </section>
-  );
-}
-
-function Fact({ name, children }: { name: string; children: ComponentChildren }) {
-  return (
-    <div>
-      <dt>{name}</dt>
-      <dd>{children}</dd>
-    </div>
   );
 }
 

@@ -1,11 +1,11 @@
 // The facts of a run: its model, environment, date and settings.
-import type { ComponentChildren } from "preact";
 import type { Json } from "../../../../src/core/json.ts";
 import type { CollectionDetails } from "../../../../src/rollout/collection-view.ts";
 import { linkTo } from "../../address.ts";
 import type { NamedRun } from "../../data/references.ts";
 import { useLoaded } from "../../data/use-loaded.ts";
 import { usePageContext } from "../../page-context.ts";
+import { Fact } from "../../parts/fact.tsx";
 import { preview } from "../../parts/json-rows.ts";
 
 /** Shown first, if they are set; the rest is folded. */
@@ -57,12 +57,3 @@ export function RunFacts({ run }: { run: NamedRun }) {
 
 const shown = (value: Json | undefined): string =>
   typeof value === "string" ? value : value === undefined ? "" : preview(value, 200);
-
-function Fact({ name, children }: { name: string; children: ComponentChildren }) {
-  return (
-    <div>
-      <dt>{name}</dt>
-      <dd>{children}</dd>
-    </div>
-  );
-}
