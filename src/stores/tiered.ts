@@ -7,7 +7,7 @@ import { createListing } from "./tiered/listing.ts";
 import { createPlaces } from "./tiered/places.ts";
 import { createSweep } from "./tiered/sweep.ts";
 import { createTurns } from "./tiered/turns.ts";
-import type { LogEnd, Place, Ticket } from "./tiered/wrap.ts";
+import type { LogEnd, Place, Ticket } from "./tiered/tickets.ts";
 import {
   coldEnd,
   copyTo,
@@ -20,7 +20,7 @@ import {
   placeAfter,
   ticketCommit,
   toLog,
-} from "./tiered/wrap.ts";
+} from "./tiered/tickets.ts";
 
 export interface TieredStoreOptions {
   /** The store for sessions in use. It also has a small ticket for every session. */

@@ -5,7 +5,7 @@ import type { Answer, Call } from "../front.ts";
 import type { Address } from "./address.ts";
 import { createClient } from "./client.ts";
 import { hashBucket, type Argument } from "./commits.ts";
-import { createConfirming } from "./confirming.ts";
+import { createConfirming } from "./wait-for-replicas.ts";
 import { closed, isHopeless, isUnsent, notSent } from "./failures.ts";
 import { hashes, scripts, type ScriptName } from "./scripts.ts";
 

@@ -4,7 +4,7 @@ import { eventEntry } from "../front/event-entry.ts";
 import { keyField, prepare, readMark, type Argument } from "./commits.ts";
 import type { Connection } from "./connection.ts";
 import { faultOf } from "./failures.ts";
-import { createIntents } from "./intents.ts";
+import { createIntents } from "./two-phase-commit.ts";
 import { createLister, placeText } from "./listing.ts";
 import type { ScriptName } from "./scripts.ts";
 

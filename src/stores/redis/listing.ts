@@ -3,7 +3,7 @@ import type { Heading } from "../../core/store.ts";
 import type { Call, Driver, Listing, Row } from "../front.ts";
 import { byBucket, laneOf, readMark } from "./commits.ts";
 import type { Connection } from "./connection.ts";
-import type { Intents } from "./intents.ts";
+import type { Intents } from "./two-phase-commit.ts";
 
 /** One index of one bucket. */
 interface Lane {

@@ -3,7 +3,7 @@ import type { Filter, Listed, Store } from "../../core/store.ts";
 import { assertCursor, unknownCursor } from "../front/listing.ts";
 import { copyHeading } from "../front/unit.ts";
 import type { Places } from "./places.ts";
-import { hidden, isLog, lostLog, sessionOf } from "./wrap.ts";
+import { hidden, isLog, lostLog, sessionOf } from "./tickets.ts";
 
 export function createListing(hot: Store, { find, endOf }: Places, assertOpen: () => void) {
   /** Returns a session's current row. `listed` is the row that the hot store has under its id. */

@@ -1,6 +1,6 @@
 // The places of sessions in a tiered store: reads their tickets, and caches them.
 import type { Entry, Store } from "../../core/store.ts";
-import { fromLog, isLog, placeIn, type LogEnd, type Place } from "./wrap.ts";
+import { fromLog, isLog, placeIn, type LogEnd, type Place } from "./tickets.ts";
 
 const remembered = 50_000;
 /** Milliseconds for which a place is cached. */

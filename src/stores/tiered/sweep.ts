@@ -2,7 +2,7 @@
 import type { Listed, Store } from "../../core/store.ts";
 import type { Places } from "./places.ts";
 import type { Turns } from "./turns.ts";
-import type { LogEnd, Ticket } from "./wrap.ts";
+import type { LogEnd, Ticket } from "./tickets.ts";
 import {
   copyTo,
   fromLog,
@@ -15,7 +15,7 @@ import {
   placeAfter,
   sessionOf,
   ticketCommit,
-} from "./wrap.ts";
+} from "./tickets.ts";
 
 export interface Sweeping {
   hot: Store;
