@@ -1,5 +1,6 @@
 // mcpTools(): gives an agent the tools of an MCP server, over HTTP or as a child process.
 import type { AgentContext, Toolset } from "../core/agent.ts";
+import { dropOldest } from "../core/drop-oldest.ts";
 import { HoldfastError, invalidOption, isHoldfastError } from "../core/errors.ts";
 import { copyJson, isObject, type Json } from "../core/json.ts";
 import type { ToolSchema } from "../core/model.ts";
@@ -79,8 +80,7 @@ export function mcpTools(options: McpToolsOptions): McpTools {
     const greeting = greetings.get(place) ?? server.greet({ timeout: quick, isRepeatable: true });
     if (!greetings.has(place)) {
       greetings.set(place, greeting);
-      const [oldest] = greetings.keys();
-      if (greetings.size > mostGreetings && oldest !== undefined) greetings.delete(oldest);
+      dropOldest(greetings, mostGreetings);
       greeting.catch(() => forget(place, greeting));
     }
     return unlessAborted(signal, greeting, () => signal.reason);

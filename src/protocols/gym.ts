@@ -1,5 +1,6 @@
 // gymProtocol(): serves the protocol that NeMo Gym's agents and trainers use with a resources server. A cookie
 // identifies the session.
+import { dropOldest } from "../core/drop-oldest.ts";
 import { HoldfastError, isHoldfastError, unlessCoded } from "../core/errors.ts";
 import { isAside } from "../core/event.ts";
 import { equalJson, type Json } from "../core/json.ts";
@@ -130,7 +131,7 @@ export function gymProtocol({ sessions, tokens, bindings, aggregate }: GymProtoc
     caller.isNew = false;
     // Remembers the session. Otherwise, its token could open it again after the store has deleted it.
     opened.add(caller.session);
-    if (opened.size > mostOpened) for (const [oldest] of [opened]) opened.delete(oldest as string);
+    dropOldest(opened, mostOpened);
     return info;
   }
 

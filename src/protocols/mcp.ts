@@ -1,9 +1,9 @@
 // mcpProtocol(): serves an environment's tools as an MCP server. Older and stateless MCP clients use the same path.
+import { dropOldest } from "../core/drop-oldest.ts";
 import { HoldfastError, isForModel, isHoldfastError } from "../core/errors.ts";
 import { isObject } from "../core/json.ts";
 import type { DecoratingProtocol, Reply, Request } from "../core/protocol.ts";
 import type { Answer, CallOptions, Sessions } from "../core/sessions.ts";
-import { createRecent } from "./mcp/recent.ts";
 import { readMetaCall } from "./http/call-id.ts";
 import { keptCookie } from "./http/cookie.ts";
 import { isMcpPath, refusalOf, type Binding, type Bindings } from "./http/mcp-binding.ts";
@@ -50,6 +50,8 @@ interface Exchange {
 
 /** Milliseconds for which clients may cache the list of tools. */
 const listLifetime = 60_000;
+/** Maximum number of unbound clients' sessions to remember. */
+const mostBegun = 100_000;
 
 /**
  * Serves one environment's sessions. A signed token binds a client to a session. An unbound client that starts with
@@ -75,7 +77,11 @@ export function mcpProtocol({
   const needsSeed = environment.unseeded === "guard" && environment.state !== undefined;
   const cancellation = createCancellation();
   /** Unbound clients' sessions that this process opened or ended. If the store deletes one, it is not opened again. */
-  const begun = createRecent();
+  const begun = new Set<string>();
+  const remember = (session: string): void => {
+    begun.add(session);
+    dropOldest(begun, mostBegun);
+  };
 
   function instructions(binding: Binding | undefined): { instructions?: string } {
     const text = [environment.description, binding ? "" : howToBind].filter(Boolean).join("\n\n");
@@ -203,7 +209,7 @@ export function mcpProtocol({
     } catch (thrown) {
       if (!isHoldfastError(thrown) || thrown.code !== "session_exists") throw thrown;
     }
-    begun.add(session);
+    remember(session);
     return sessions.call(session, tool, input, options);
   }
 
@@ -239,7 +245,7 @@ export function mcpProtocol({
     if (binding === null) return faultReply(undefined, unknownSession);
     if (!binding?.isOwn) return refusedMethod(request.method);
     await sessions.close(binding.session);
-    begun.add(binding.session);
+    remember(binding.session);
     return { status: 200 };
   }
 

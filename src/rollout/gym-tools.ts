@@ -1,5 +1,6 @@
 // gymTools(): gives an agent the tools of any server that speaks the gym protocol.
 import type { AgentContext, Toolset } from "../core/agent.ts";
+import { dropOldest } from "../core/drop-oldest.ts";
 import { HoldfastError } from "../core/errors.ts";
 import { isObject, type Json } from "../core/json.ts";
 import type { TaskRow } from "../core/rollout.ts";
@@ -57,8 +58,7 @@ export function gymTools(url: string, options: GymToolsOptions = {}): Toolset {
     const id = jarKey(context);
     jars.delete(id);
     jars.set(id, jar);
-    const [oldest] = jars.keys();
-    if (jars.size > mostJars && oldest !== undefined) jars.delete(oldest);
+    dropOldest(jars, mostJars);
     // An update instead of a plain write, because all calls in one answer change the cookies.
     context.update(key, () => jar);
   }

@@ -1,6 +1,7 @@
 // Tells a repeated request from an equal new one: by its Idempotency-Key, or else by the count of retries that OpenAI's
 // clients send.
 import { hash } from "node:crypto";
+import { dropOldest } from "../../core/drop-oldest.ts";
 import { unlessCoded } from "../../core/errors.ts";
 import type { Request } from "../../core/protocol.ts";
 import type { Conversations, SessionInfo } from "../../core/sessions.ts";
@@ -79,8 +80,7 @@ export function createSenders(sessions: Conversations) {
         const isEqual = call?.startsWith(`${digest}.`) && Date.now() - at < retries * between;
         if (call === undefined || !isEqual || taken.has(call)) return false;
         taken.add(call);
-        const [oldest] = taken;
-        if (taken.size > mostKept && oldest !== undefined) taken.delete(oldest);
+        dropOldest(taken, mostKept);
         return true;
       },
       openFirst: async (user) => (await sessions.open({ user })).session,

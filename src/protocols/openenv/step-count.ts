@@ -1,4 +1,5 @@
 // createStepCount(): counts the calls of an episode. Reads only the events since the last count of the same session.
+import { dropOldest } from "../../core/drop-oldest.ts";
 import type { Sessions } from "../../core/sessions.ts";
 
 /** Maximum number of sessions whose count is cached. Other counts are read from the log again. */
@@ -15,8 +16,7 @@ export function createStepCount(sessions: Sessions): (session: string) => Promis
     }
     kept.delete(session);
     kept.set(session, { version, steps });
-    const [oldest] = kept.keys();
-    if (kept.size > mostKept && oldest !== undefined) kept.delete(oldest);
+    dropOldest(kept, mostKept);
     return steps;
   };
 }

@@ -1,4 +1,5 @@
 // Lists sessions of the S3 store: the order comes from the names of index objects, the rest from the heads.
+import { dropOldest } from "../../core/drop-oldest.ts";
 import type { Call, Listing, Row, Rows } from "../front.ts";
 import { inParallel, parallel } from "./chunks.ts";
 import { backgroundCall } from "./client.ts";
@@ -30,7 +31,7 @@ export function createLister({ client, heads, background }: WritingParts) {
     rows.delete(name);
     if (found.etag !== undefined && found.isFinal) {
       rows.set(name, row);
-      if (rows.size > mostRows) rows.delete(rows.keys().next().value!);
+      dropOldest(rows, mostRows);
     }
     return row;
   }

@@ -1,4 +1,5 @@
 // The places of sessions in a tiered store: reads their tickets, and caches them.
+import { dropOldest } from "../../core/drop-oldest.ts";
 import type { Entry, Store } from "../../core/store.ts";
 import { fromLog, isLog, placeIn, type LogEnd, type Place } from "./tickets.ts";
 
@@ -19,8 +20,8 @@ export function createPlaces(hot: Store) {
     if ((places.get(session)?.since ?? since) > since) return;
     places.delete(session);
     if (!place) return;
-    if (places.size >= remembered) places.delete(places.keys().next().value!);
     places.set(session, { place, since });
+    dropOldest(places, remembered);
   }
 
   /** Returns a session's cached place in the hot store. The session may have moved since. */
