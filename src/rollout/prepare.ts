@@ -6,18 +6,10 @@ import type { Json } from "../core/json.ts";
 import { labelsField, type TaskRow } from "../core/rollout.ts";
 import { findProblems, toolNamesIn } from "./task-sets.ts";
 import { playerFields } from "./row-fields.ts";
-import { isUrl, type CollectionSettings } from "./collection-settings.ts";
+import { isUrl, type CollectionSettings, type SourceSettings } from "./collection-settings.ts";
 
 /** Settings for rows. Undefined fields are not set. */
-interface RowFlags {
-  temperature?: number | undefined;
-  topP?: number | undefined;
-  maxTokens?: number | undefined;
-  system?: string | undefined;
-  request?: { [field: string]: Json } | undefined;
-  /** Labels for every row. */
-  labels?: { [name: string]: Json } | undefined;
-}
+type RowFlags = Pick<SourceSettings, "temperature" | "topP" | "maxTokens" | "system" | "request" | "labels">;
 
 /** Returns a function that prepares rows, and throws when a row is invalid. */
 export function preparing(environment: AnyEnvironment, agent: string, flags: RowFlags) {
