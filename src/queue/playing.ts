@@ -70,11 +70,5 @@ export async function playUntil(play: Play, rollout: Rollout, signal: AbortSigna
 
 /** Waits for a promise, at most for the given time. */
 export async function orAfter(work: Promise<unknown>, milliseconds: number): Promise<void> {
-  const over = new AbortController();
-  const quietly = work.then(
-    () => undefined,
-    () => undefined,
-  );
-  await Promise.race([quietly, delay(milliseconds, undefined, { signal: over.signal }).catch(() => undefined)]);
-  over.abort();
+  await Promise.race([work.catch(() => undefined), delay(milliseconds, undefined, { ref: false })]);
 }
