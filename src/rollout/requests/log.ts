@@ -33,7 +33,6 @@ export interface RequestState extends ExistingRows {
   index: number;
   opened: number;
   request: (Written & { type: "request" }) | undefined;
-  rollouts: number;
   failed: number;
   claim: { owner: string; lapsesAfter: number } | undefined;
   isCancelled: boolean;
@@ -220,7 +219,6 @@ function emptyState(): RequestState {
     index: 0,
     opened: 0,
     request: undefined,
-    rollouts: 0,
     scored: 0,
     failed: 0,
     claim: undefined,
@@ -242,9 +240,6 @@ function note(state: RequestState, written: Written, { at, key }: NewEntry): voi
   switch (written.type) {
     case "request":
       state.request = written;
-      return;
-    case "begun":
-      state.rollouts = written.rollouts;
       return;
     case "claimed":
       state.claim = { owner: written.owner, lapsesAfter: written.lapsesAfter };
