@@ -50,7 +50,11 @@ session in OUT.db. --resume continues a collection after Ctrl-C or kill -9.
 Models: scripted (the solution next to the environment), random, random:SEED,
 openai:NAME, chat:NAME, anthropic:NAME, recorded:FILE.`;
 
-type GivenFlags = Omit<CollectionSettings, "concurrency"> & Partial<Pick<CollectionSettings, "concurrency">>;
+interface Flags extends CollectionSettings {
+  json?: boolean;
+}
+
+type GivenFlags = Omit<Flags, "concurrency"> & Partial<Pick<Flags, "concurrency">>;
 
 export function add(program: Command): void {
   program
@@ -133,7 +137,7 @@ export function add(program: Command): void {
     .option("--json", "print events as JSON lines")
     .addHelpText("after", example)
     .action(async (given: string | undefined, told: GivenFlags, command: Command) => {
-      const flags: CollectionSettings = {
+      const flags: Flags = {
         ...told,
         concurrency: told.concurrency ?? defaultConcurrency(told),
       };
@@ -180,11 +184,10 @@ function branching(text: string, before: Branching[] = []): Branching[] {
 /** Returns the exit code: 0 if every rollout was scored. */
 async function runCollection(
   environment: string | undefined,
-  settings: CollectionSettings,
+  { json = false, ...settings }: Flags,
   isDebugged: boolean,
 ): Promise<number> {
   assertQueue(settings);
-  const json = settings.json ?? false;
   const progress = createProgress({ json, isQueued: settings.queue !== undefined });
   const { signal, end } = stopOnSignals({
     names: ["SIGINT", "SIGTERM", "SIGHUP"],

@@ -80,7 +80,6 @@ export interface CollectionSettings extends SourceSettings {
   resume?: boolean;
   /** Continues a collection even if settings changed. Default false. */
   force?: boolean;
-  json?: boolean;
 }
 
 /**
