@@ -70,6 +70,8 @@ export async function collectRollouts(given: Settings): Promise<CollectionResult
   const settings = { ...defaults, ...rest };
   assertRequest(settings);
   assertHarness(settings);
+  if (settings.queue !== undefined && !settings.playerFor)
+    throw invalidOption("a queue needs a player; pass `playerFor`, or use `holdfast collect`");
   // Tasks are read later, one by one, because they may not fit in memory.
   const source = await openPlaySource(environment, settings, harnessServer);
   const tasks = await findTasks(environment, settings);

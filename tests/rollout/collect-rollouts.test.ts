@@ -236,6 +236,10 @@ test("refuses invalid options and says how to correct them", async () => {
   await expect(collectRollouts({ ...given, tasks: undefined as never })).rejects.toMatchObject({
     code: "invalid_option",
   });
+  await expect(collectRollouts({ ...given, queue: "redis://127.0.0.1:1" })).rejects.toMatchObject({
+    code: "invalid_option",
+    message: /playerFor/,
+  });
   await collectRollouts(given);
   await expect(collectRollouts(given)).rejects.toMatchObject({ code: "invalid_option", message: /resume/ });
 });
