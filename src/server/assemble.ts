@@ -9,7 +9,7 @@ import type { AnyEnvironment } from "../core/environment.ts";
 import { invalidOption } from "../core/errors.ts";
 import { isReservedPath } from "../core/reserved-names.ts";
 import type { Protocol } from "../core/protocol.ts";
-import type { Rollout, TaskRow } from "../core/rollout.ts";
+import type { Play, Rollout, TaskRow } from "../core/rollout.ts";
 import type { Collection } from "../rollout/collection-view.ts";
 import type { Store } from "../core/store.ts";
 import { a2aProtocol } from "../protocols/a2a.ts";
@@ -198,7 +198,13 @@ export async function assemble(options: ServedOptions & { at?: string }): Promis
     const agentFor: Runner["agentFor"] = telemetry
       ? (rollout) => telemetry.agent(runner.agentFor(rollout))
       : runner.agentFor;
-    const play = createPlayer({ sessions: conversations, episodes, agentFor, timeout });
+    const player = createPlayer({ sessions: conversations, episodes, agentFor, timeout });
+    const play: Play = async (rollout, signal) => {
+      const played = await player(rollout, signal);
+      // Every request starts a new conversation, so nothing continues a failed or cancelled one.
+      if (played.outcome === "failed") await conversations.close(rollout.session).catch(() => false);
+      return played;
+    };
     return [runProtocol({ play: telemetry?.play(play) ?? play, prepare, newSession: () => episodes.newSession() })];
   };
   const sessionPlayer = (episodes: Sessions): SessionPlayer | undefined => {

@@ -43,7 +43,11 @@ const adding: Model = scriptedModel(({ input }) => {
   return input.length === 1 ? { calls: [{ name: "add", arguments: { count: 3 } }] } : "Done.";
 });
 
-async function served(model = adding, callbacks: Parameters<typeof defineAgent>[0]["callbacks"] = {}): Promise<string> {
+async function served(
+  model = adding,
+  callbacks: Parameters<typeof defineAgent>[0]["callbacks"] = {},
+  store = memoryStore(),
+): Promise<string> {
   const runner = {
     agentFor: () => defineAgent({ name: "agent", model, callbacks, limits: { steps: 4 } }),
     prepare({ responses_create_params: params, ...rest }: TaskRow): TaskRow {
@@ -53,7 +57,7 @@ async function served(model = adding, callbacks: Parameters<typeof defineAgent>[
   };
   const serving = await serve({
     environments: [counter],
-    store: memoryStore(),
+    store,
     port: 0,
     log: { what: "none" },
     runners: new Map([["counter", runner]]),
@@ -128,6 +132,15 @@ test("SCORED: a failed rollout is not a row of the collection, and does not end 
   expect(failures[0]?.["_ng_failure_reason"]).toContain("the model is away");
   // With its transcript.
   expect(failures[1]).toMatchObject({ response: { output: [{ name: "add" }, {}, {}] } });
+});
+
+test("CLEANUP: a rollout's conversation ends with it, even if the rollout fails", async () => {
+  const store = memoryStore();
+  const url = await served(adding, {}, store);
+  await gather(url, [row(), saying("fail"), row({ broken: true })]);
+  for await (const { session } of store.list({ environment: "agent:rollouts", open: true })) {
+    expect.fail(`the conversation ${session} is still open`);
+  }
 });
 
 test("a disconnecting client ends its rollout", async () => {
