@@ -11,6 +11,7 @@ import { HostRequest, hostFault, parseFault } from "./request.ts";
 import { sendRefusal, sendStream, sendWhole } from "./send.ts";
 import { serveSockets } from "./sockets.ts";
 import { createTurns } from "./turns.ts";
+import { createUnread } from "./unread.ts";
 import { createUploads, type Upload } from "./uploads.ts";
 
 export interface ListenOptions {
@@ -137,8 +138,8 @@ export function serveExchanges(app: App, limits: Limits) {
   let allDone: (() => void) | undefined;
   let ready: { exchange: Exchange; reply: Reply }[] = [];
   const tick = Math.min(1_000, Math.ceil(limits.requestTimeout / 4));
-  const timeoutTicks = Math.ceil(limits.requestTimeout / tick);
   const uploads = createUploads({ limits, tick, metrics });
+  const cutUnread = createUnread(limits, tick);
   const serveInTurn = createTurns(pipelinedPerTurn);
   const readInTurn = createTurns(1);
   /**
@@ -156,16 +157,14 @@ export function serveExchanges(app: App, limits: Limits) {
       const { socket } = exchange.incoming;
       if (socket.destroyed) ended(exchange);
       else if (exchange.endStream && !exchange.last && !socket.writableNeedDrain) exchange.since = ticks;
-      else if (exchange.reply && exchange.response.socket && ticks - exchange.since > timeoutTicks) {
-        // A client that does not read its reply or stream must not occupy a slot forever.
-        socket.destroy();
-      } else if (exchange.upload) {
+      else if (exchange.upload) {
         const fault = exchange.upload.tick();
         if (fault === undefined) continue;
         exchange.last = true;
         refuse(exchange, fault);
       }
     }
+    cutUnread(active, ticks);
   }, tick).unref();
 
   /** Drops a body that is complete, refused or lost. */

@@ -17,6 +17,11 @@ export interface Limits {
   uploads: number;
   /** Bytes per second at which a body must arrive. Default 1,024. */
   uploadRate: number;
+  /**
+   * Total size in bytes of all replies that wait for clients that read slowly or not at all. Beyond it, the connections
+   * that have waited longest are closed. Default 268,435,456.
+   */
+  unread: number;
   /** Milliseconds within which a request must arrive completely. Default 60,000. */
   requestTimeout: number;
   /**
@@ -50,6 +55,7 @@ const defaultLimits: Limits = {
   values: 100_000,
   uploads: 134_217_728,
   uploadRate: 1_024,
+  unread: 268_435_456,
   requestTimeout: 60_000,
   keepAlive: 72_000,
   maxInflight: 1_000,
