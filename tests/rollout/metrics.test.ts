@@ -84,6 +84,12 @@ describe("aggregate", () => {
     await expect(aggregate(rows)).rejects.toThrow(expect.objectContaining({ code: "invalid_input" }));
   });
 
+  test("rows with very long field names are refused, because the reply would repeat each name ten times", async () => {
+    const rows = ["a", "b", "c"].map((name) => ({ [name.repeat(100_000)]: 1 }));
+    await expect(aggregate(rows.slice(0, 2))).resolves.toBeDefined();
+    await expect(aggregate(rows)).rejects.toMatchObject({ code: "invalid_input" });
+  });
+
   test("invalid rows break nothing, and the result is JSON", async () => {
     const huge = { reward: 1.7e308, ["__proto__"]: 5, _ng_task_index: "x", response: { usage: 3 } };
     const { agent_metrics: metrics } = await aggregate([

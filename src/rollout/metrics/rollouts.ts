@@ -13,6 +13,8 @@ export interface Group {
 
 /** Maximum number of numeric fields: more than any collection has, and safe for a server with malicious rows. */
 const mostColumns = 1_000;
+/** Maximum total length of these fields' names, because the metrics repeat each name about ten times. */
+const longestNames = 200_000;
 /** Maximum number of metrics: each gets a confidence interval, which takes time. */
 const mostMetrics = 20;
 
@@ -20,6 +22,7 @@ const mostMetrics = 20;
 export function createRollouts() {
   const names: string[] = [];
   const columns = new Map<string, number>();
+  let namesLength = 0;
   // Uses lists of numbers rather than objects, because they take a fraction of the memory.
   const [tasks, indices, answers, failures]: [number[], number[], number[], boolean[]] = [[], [], [], []];
   const masked = new Set<number>();
@@ -37,6 +40,12 @@ export function createRollouts() {
     if (names.length + unknown.length > mostColumns) {
       throw new HoldfastError("invalid_input", `the rows have more than ${mostColumns} different numeric fields`);
     }
+    const length = unknown.reduce((sum, name) => sum + name.length, namesLength);
+    if (length > longestNames) {
+      const message = `the names of the rows' numeric fields have more than ${longestNames} characters in total`;
+      throw new HoldfastError("invalid_input", message);
+    }
+    namesLength = length;
     for (const name of unknown) columns.set(name, names.push(name) - 1);
   }
 
