@@ -8,13 +8,16 @@ export function derivedId(...parts: string[]): string {
   return hash("sha256", JSON.stringify(parts), "base64url").slice(0, 32);
 }
 
+/** The codes of a call that was not started and may be sent again: it is running already, or too many calls wait. */
+const passing: ReadonlySet<string> = new Set(["call_in_progress", "session_crowded"]);
+
 /** Repeats a call until its outcome is known. After a crash, an external call counts as running until its timeout. */
 export async function whenDecided<T>(signal: AbortSignal, call: () => Promise<T>): Promise<T> {
   for (;;) {
     try {
       return await call();
     } catch (thrown) {
-      if (!isHoldfastError(thrown) || thrown.code !== "call_in_progress") throw thrown;
+      if (!isHoldfastError(thrown) || !passing.has(thrown.code)) throw thrown;
     }
     await delay(100, undefined, { signal });
   }

@@ -162,6 +162,19 @@ test("calls with the same id from a model are different calls", async () => {
   expect(await episodes.state(episode)).toMatchObject({ count: 6 });
 });
 
+test("SCORED: calls of many parallel agents wait while the episode's queue is full", async () => {
+  const store = memoryStore();
+  const episodes = createSessions({ environment: tally, store });
+  const sessions = createSessions({ app: "games", store });
+  const ones = scriptedModel([adding(...Array.from({ length: 64 }, () => 1)), "Done."]);
+  const agents = Array.from({ length: 10 }, (_, at) => agentWith(ones, environmentTools(episodes), `player${at}`));
+  const { session } = await sessions.open({ state: { task: { start: 0, goal: 640 } } });
+  const { events } = await finish(parallel({ name: "crowd", agents }), { sessions, session, message: "Go." });
+  expect(events.filter((event) => "failed" in event)).toEqual([]);
+  const episode = String((await sessions.state(session))["environment:tally"]);
+  expect(await episodes.verify(episode)).toMatchObject({ reward: 1 });
+});
+
 test("REPLAY: a replay plays a new episode, and leaves the recorded one unchanged", async () => {
   const sessions = createSessions({ app: "app", store: memoryStore() });
   const episodes = createSessions({ environment: tally, store: memoryStore() });
