@@ -52,8 +52,9 @@ export async function firstValue<Args extends unknown[], T>(
 
 /** Waits for the result of a function that the author wrote. Rejects as soon as the run is cancelled. */
 export async function orAborted<T>(signal: AbortSignal, work: T): Promise<Awaited<T>> {
-  if (!(work instanceof Promise)) return await work;
-  return unlessAborted(signal, work as Promise<Awaited<T>>, () => cancelledRun(signal));
+  // Some libraries' queries have a `then` but are not promises.
+  if (typeof (work as { then?: unknown } | null | undefined)?.then !== "function") return await work;
+  return unlessAborted(signal, Promise.resolve(work), () => cancelledRun(signal));
 }
 
 /** Converts a message that a callback returned to items. `what`: the callback's name, for an error message. */

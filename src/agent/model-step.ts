@@ -134,7 +134,7 @@ async function askInstruction(
   context: ReadonlyAgentContext,
 ): Promise<string> {
   try {
-    return await instruction(context);
+    return await orAborted(context.signal, instruction(context));
   } catch (thrown) {
     throw marked(thrown, "instruction", context.agent);
   }

@@ -8,7 +8,7 @@ import type { AgentOutcome, EventOf } from "../core/event.ts";
 import { copyJson } from "../core/json.ts";
 import { lastWords } from "../core/last-words.ts";
 import { answerText, isFunctionCall, type Item, type ToolSchema } from "../core/model.ts";
-import { cancelledRun, firstValue, marked, toItems } from "./callbacks.ts";
+import { cancelledRun, firstValue, marked, orAborted, toItems } from "./callbacks.ts";
 import { clientToolsIn, collision, Waiting } from "./client-tools.ts";
 import { ownTools } from "./list-tools.ts";
 import { createFamily, transferSchema } from "./transfer.ts";
@@ -180,7 +180,8 @@ async function listTools(
   }
   for (const toolset of agent.toolsets) {
     try {
-      for (const schema of await toolset.list(invocation.readonlyContext(place))) add(schema, { toolset });
+      const listed = toolset.list(invocation.readonlyContext(place));
+      for (const schema of await orAborted(invocation.signal, listed)) add(schema, { toolset });
     } catch (thrown) {
       throw marked(thrown, "a toolset", agent.name);
     }

@@ -5,12 +5,21 @@ import type { Store } from "../../src/core/store.ts";
 import { codeOf, finish, gate, logOf, onEveryStore } from "./engine.ts";
 
 const never = (): Promise<undefined> => new Promise(() => undefined);
+class Query {
+  then = never; // eslint-disable-line unicorn/no-thenable -- as queries of some libraries
+}
 const hooks: (keyof Callbacks)[] = ["beforeAgent", "beforeModel", "afterModel", "afterAgent"];
+const hanging: [string, Partial<Parameters<typeof defineAgent>[0]>][] = [
+  ...hooks.map((hook): [string, object] => [hook, { callbacks: { [hook]: never } }]),
+  ["beforeModel, not a promise but with a `then`", { callbacks: { beforeModel: () => new Query() as never } }],
+  ["instruction", { instruction: never as () => Promise<never> }],
+  ["toolset's list", { toolsets: [{ list: never as () => Promise<never>, call: never as () => Promise<never> }] }],
+];
 
-test.each(hooks)("a run whose %s never returns can be cancelled, and the session is free", async (hook) => {
+test.each(hanging)("a run whose %s never returns can be cancelled, and the session is free", async (_, options) => {
   const sessions = createSessions({ app: "cancel", store: memoryStore() });
   const { session } = await sessions.open();
-  const stuck = defineAgent({ name: "agent", model: scriptedModel(["hello"]), callbacks: { [hook]: never } });
+  const stuck = defineAgent({ name: "agent", model: scriptedModel(["hello"]), ...options });
   const stopping = new AbortController();
   const running = (async () => {
     for await (const event of run(stuck, { sessions, session, message: "hi", signal: stopping.signal })) void event;
