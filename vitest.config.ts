@@ -1,5 +1,6 @@
 import { availableParallelism } from "node:os";
 import { defineConfig, type TestProjectConfiguration } from "vitest/config";
+import { runs } from "./tests/runs.ts";
 
 /** The folders whose tests start servers or processes. All others are unit tests, which need neither those nor a build. */
 export const folders = { stores: ["stores", "queue"], e2e: ["cli", "e2e", "compat"], attack: ["attack"] };
@@ -13,7 +14,7 @@ const project = (name: string, include: string[], exclude: string[] = []): TestP
     setupFiles: ["tests/patterns.ts"],
     // One more than processors: many tests wait for servers, locks and time-outs.
     maxWorkers: availableParallelism() + 1,
-    testTimeout: 60_000,
+    testTimeout: Math.max(60_000, runs(60_000)),
     hookTimeout: 60_000,
     expect: { poll: { timeout: 20_000 } },
   },

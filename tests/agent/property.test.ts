@@ -322,26 +322,18 @@ async function runTogether(
 
 for (const kind of everyStore.filter(({ name }) => !name.includes("power"))) {
   describe(kind.name, { tags: kind.tags }, () => {
-    test(
-      "LIFECYCLE, TEMP: any turns, failures, interruptions and rewinds leave the state equal to the fold of the stored events",
-      async () => {
-        await fc.assert(
-          fc.asyncProperty(program, (actions) => runProgram(actions, kind)),
-          { numRuns: runs(kind.persistent ? 15 : 100) },
-        );
-      },
-      runs(60_000),
-    );
+    test("LIFECYCLE, TEMP: any turns, failures, interruptions and rewinds leave the state equal to the fold of the stored events", async () => {
+      await fc.assert(
+        fc.asyncProperty(program, (actions) => runProgram(actions, kind)),
+        { numRuns: runs(kind.persistent ? 15 : 100) },
+      );
+    });
 
-    test(
-      "SERIAL, ATOMIC: concurrently changed shared state is the fold of its log, and the sessions' events contain it",
-      async () => {
-        await fc.assert(
-          fc.asyncProperty(crowd, (runners) => runTogether(runners, kind)),
-          { numRuns: runs(kind.persistent ? 10 : 60) },
-        );
-      },
-      runs(60_000),
-    );
+    test("SERIAL, ATOMIC: concurrently changed shared state is the fold of its log, and the sessions' events contain it", async () => {
+      await fc.assert(
+        fc.asyncProperty(crowd, (runners) => runTogether(runners, kind)),
+        { numRuns: runs(kind.persistent ? 10 : 60) },
+      );
+    });
   });
 }

@@ -7,9 +7,6 @@ import { runs } from "../runs.ts";
 import { ledger } from "./model-environment.ts";
 import { programs, runProgram, type Program } from "./model-program.ts";
 
-/** Milliseconds for one property. */
-const timeLimit = runs(60_000);
-
 for (const kind of everyStore) {
   const often = kind.persistent ? 12 : 150;
 
@@ -27,78 +24,69 @@ for (const kind of everyStore) {
           { numRuns: runs(often) },
         );
       },
-      timeLimit,
     );
 
-    test(
-      "FORK, ISOLATION: in any tree of forks, parents and children never affect each other",
-      async () => {
-        const tree = programs(25, { fork: 5, call: 6, rewind: 1, seed: 1, close: 1 });
-        await fc.assert(
-          fc.asyncProperty(tree, (program) => runProgram(program, kind, undefined)),
-          { numRuns: runs(often) },
-        );
-      },
-      timeLimit,
-    );
+    test("FORK, ISOLATION: in any tree of forks, parents and children never affect each other", async () => {
+      const tree = programs(25, { fork: 5, call: 6, rewind: 1, seed: 1, close: 1 });
+      await fc.assert(
+        fc.asyncProperty(tree, (program) => runProgram(program, kind, undefined)),
+        { numRuns: runs(often) },
+      );
+    });
   });
 }
 
-test(
-  "ONCE, SERIAL: calls that are retried until they are answered are applied once each, however the store fails",
-  async () => {
-    const fault = fc.constantFrom("none", "before", "after");
-    await fc.assert(
-      fc.asyncProperty(
-        fc.infiniteStream(fault),
-        fc.array(fc.nat(1), { minLength: 1, maxLength: 8 }),
-        async (faults, who) => {
-          const inner = memoryStore();
-          const fail = (): never => {
-            throw new HoldfastError("store_failed", "on purpose");
-          };
-          const append: Store["append"] = async (commit) => {
-            const { value } = faults.next();
-            if (value === "before") fail();
-            const result = await inner.append(commit);
-            return value === "after" ? fail() : result;
-          };
-          const [one, two] = [
-            { ...inner, append },
-            { ...inner, append },
-          ].map((store) => createSessions({ environment: ledger, store })) as [
-            Sessions<typeof ledger>,
-            Sessions<typeof ledger>,
-          ];
-          const { session } = await createSessions({ environment: ledger, store: inner }).open({ task: { start: 0 } });
-          await Promise.all(
-            who.map(async (engine, index) => {
-              const call = async (): Promise<boolean> => {
-                const tool = index % 3 === 0 ? "gather" : "add";
-                const calling = (engine === 0 ? one : two).call(
-                  session,
-                  tool,
-                  { by: 100 ** (index % 4) },
-                  { call: `${index}` },
-                );
-                return calling.then(
-                  ({ ok }) => ok,
-                  () => false,
-                );
-              };
-              while (!(await call()));
-            }),
-          );
-          const sum = who.reduce((sum, _, index) => sum + 100 ** (index % 4), 0);
-          expect(await one.state(session)).toMatchObject({ count: sum });
-          expect(await two.replay(session)).toEqual({ same: true, events: who.length + 2 });
-        },
-      ),
-      { numRuns: runs(50) },
-    );
-  },
-  timeLimit,
-);
+test("ONCE, SERIAL: calls that are retried until they are answered are applied once each, however the store fails", async () => {
+  const fault = fc.constantFrom("none", "before", "after");
+  await fc.assert(
+    fc.asyncProperty(
+      fc.infiniteStream(fault),
+      fc.array(fc.nat(1), { minLength: 1, maxLength: 8 }),
+      async (faults, who) => {
+        const inner = memoryStore();
+        const fail = (): never => {
+          throw new HoldfastError("store_failed", "on purpose");
+        };
+        const append: Store["append"] = async (commit) => {
+          const { value } = faults.next();
+          if (value === "before") fail();
+          const result = await inner.append(commit);
+          return value === "after" ? fail() : result;
+        };
+        const [one, two] = [
+          { ...inner, append },
+          { ...inner, append },
+        ].map((store) => createSessions({ environment: ledger, store })) as [
+          Sessions<typeof ledger>,
+          Sessions<typeof ledger>,
+        ];
+        const { session } = await createSessions({ environment: ledger, store: inner }).open({ task: { start: 0 } });
+        await Promise.all(
+          who.map(async (engine, index) => {
+            const call = async (): Promise<boolean> => {
+              const tool = index % 3 === 0 ? "gather" : "add";
+              const calling = (engine === 0 ? one : two).call(
+                session,
+                tool,
+                { by: 100 ** (index % 4) },
+                { call: `${index}` },
+              );
+              return calling.then(
+                ({ ok }) => ok,
+                () => false,
+              );
+            };
+            while (!(await call()));
+          }),
+        );
+        const sum = who.reduce((sum, _, index) => sum + 100 ** (index % 4), 0);
+        expect(await one.state(session)).toMatchObject({ count: sum });
+        expect(await two.replay(session)).toEqual({ same: true, events: who.length + 2 });
+      },
+    ),
+    { numRuns: runs(50) },
+  );
+});
 
 describe("a broken store is found by a short program", () => {
   /** The smallest program that fails. */
