@@ -5,6 +5,7 @@ import { copyJson, isObject, type Json } from "../core/json.ts";
 import type { ToolSchema } from "../core/model.ts";
 import type { TaskRow } from "../core/rollout.ts";
 import { exchange, ExchangeError, type Answer, type ExchangeRequest } from "../io/exchange.ts";
+import { hideSecrets } from "../io/hide-secrets.ts";
 import { derivedId } from "../agent/episodes.ts";
 
 /** Cookies by name. They grant access to the session. */
@@ -56,11 +57,16 @@ export interface GymClientOptions {
 export function createGymClient(url: string, options: GymClientOptions = {}): GymClient {
   const { headers = () => ({}), timeout = defaultTimeout, idle = defaultIdle, largest = defaultLargest } = options;
   if (!/^https?:\/\/./.test(url) || !URL.canParse(url)) {
-    const message = `"${url}" is not a valid server URL; use a URL such as http://localhost:8080`;
+    const message = `"${hideSecrets(url, "…")}" is not a valid server URL; use a URL such as http://localhost:8080`;
     throw new HoldfastError("invalid_agent", message);
   }
   const root = url.replace(/\/+$/, "");
-  const { origin, pathname } = new URL(root);
+  const { origin, pathname, username, password } = new URL(root);
+  // Rows, logs and messages contain the URL.
+  if (username + password !== "") {
+    const message = "the URL of a server must not contain a user, password or token, because it is stored with the rows";
+    throw new HoldfastError("invalid_agent", message);
+  }
   const prefix = pathname.replace(/\/+$/, "");
   let asked: Promise<ToolSchema[]> | undefined;
 

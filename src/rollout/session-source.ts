@@ -11,6 +11,7 @@ import { decode } from "../core/session.ts";
 import type { Conversations, Episodes, Replayed, SessionInfo, SessionsBase } from "../core/sessions.ts";
 import type { Listed, Store } from "../core/store.ts";
 import { defineEnvironment } from "../environment/define-environment.ts";
+import { hideSecrets } from "../io/hide-secrets.ts";
 import { createSessions } from "../session/sessions.ts";
 import { openStore } from "../stores/open.ts";
 import { isOfEnvironment, readEvents } from "./episode-log.ts";
@@ -45,19 +46,19 @@ export interface SourceOptions {
 
 export async function openSource(url: string, options: SourceOptions): Promise<SessionSource> {
   const { environment, agent, token } = options;
-  if (!/^https?:\/\//i.test(url) || (token === undefined && (await isHttpStore(url)))) {
+  if (!/^https?:\/\//i.test(url) || hasToken(url) || (token === undefined && (await isHttpStore(url)))) {
     return storeSource(await openStore(url, { isThere: true }), options);
   }
   const name = environment ?? agent;
   return serverSource(url.replace(/\/+$/, "") + (name === undefined ? "" : `/${name}`), token);
 }
 
-/**
- * Returns whether an address belongs to a store rather than a server: its URL has a token, or it answers as a store
- * does. A server's token is never in its URL.
- */
+/** Returns whether a URL has a token. Only a store's URL may have one. */
+const hasToken = (url: string): boolean =>
+  URL.canParse(url) && (new URL(url).username !== "" || new URL(url).password !== "");
+
+/** Returns whether an address answers as a store does, and not as a server. */
 async function isHttpStore(url: string): Promise<boolean> {
-  if (URL.canParse(url) && (new URL(url).username !== "" || new URL(url).password !== "")) return true;
   const storeToken = process.env["HOLDFAST_STORE_TOKEN"]?.trim();
   const headers = new Headers(storeToken ? { authorization: `Bearer ${storeToken}` } : {});
   try {
@@ -185,7 +186,7 @@ function serverSource(url: string, token: string | undefined): SessionSource {
     retryFor: 0,
     fetch: (...request) =>
       fetch(...request).catch((cause: Error) => {
-        throw cannotLoad(`${url} does not answer: ${messageOf(cause.cause ?? cause)}`, cause);
+        throw cannotLoad(`${hideSecrets(url)} does not answer: ${messageOf(cause.cause ?? cause)}`, cause);
       }),
   });
   return { list: client.list, verbs: async () => client, delete: client.close, stop: async () => undefined };

@@ -2,6 +2,7 @@
 import { cannotLoad, invalidOption, messageOf } from "../core/errors.ts";
 import { isObject, type Json } from "../core/json.ts";
 import { sample } from "../core/json-sample.ts";
+import { hideSecrets } from "../io/hide-secrets.ts";
 import type { Call, Solution } from "./environments.ts";
 import { playSolution, runGymChecks, type Checked } from "./gym-checks.ts";
 import { createGymClient, networkFailure } from "./gym-checks/client.ts";
@@ -35,7 +36,7 @@ async function assertAnswers(url: string): Promise<void> {
   try {
     await createGymClient({ url, name: "a", commands: [] }).get("/");
   } catch (thrown) {
-    throw cannotLoad(`no server answers at ${url}: ${networkFailure(thrown) ?? messageOf(thrown)}`, thrown);
+    throw cannotLoad(`no server answers at ${hideSecrets(url)}: ${networkFailure(thrown) ?? messageOf(thrown)}`, thrown);
   }
 }
 

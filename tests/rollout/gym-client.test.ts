@@ -21,6 +21,20 @@ test("a server that takes the call and never answers fails it after the time lim
   await expect(ask(url, 50)).rejects.toMatchObject({ code: "server_failed", message });
 });
 
+test.each(["http://ann:secret@localhost:1", "https://secret@localhost:1/lab", "redis://:secret@localhost:1"])(
+  "a server URL with a secret is refused, and the message does not show it: %s",
+  (url) => {
+    let message = "";
+    try {
+      createGymClient(url);
+    } catch (thrown) {
+      ({ message } = thrown as Error);
+    }
+    expect(message).toContain("server");
+    expect(message).not.toContain("secret");
+  },
+);
+
 test("a server that trickles its answer is not waited for longer", async () => {
   const url = await serverOf((_, response) => {
     const timer = setInterval(() => response.write("x"), 10);
