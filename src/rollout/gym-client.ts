@@ -64,7 +64,8 @@ export function createGymClient(url: string, options: GymClientOptions = {}): Gy
   const { origin, pathname, username, password } = new URL(root);
   // Rows, logs and messages contain the URL.
   if (username + password !== "") {
-    const message = "the URL of a server must not contain a user, password or token, because it is stored with the rows";
+    const message =
+      "the URL of a server must not contain a user, password or token, because it is stored with the rows";
     throw new HoldfastError("invalid_agent", message);
   }
   const prefix = pathname.replace(/\/+$/, "");

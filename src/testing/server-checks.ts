@@ -36,7 +36,10 @@ async function assertAnswers(url: string): Promise<void> {
   try {
     await createGymClient({ url, name: "a", commands: [] }).get("/");
   } catch (thrown) {
-    throw cannotLoad(`no server answers at ${hideSecrets(url)}: ${networkFailure(thrown) ?? messageOf(thrown)}`, thrown);
+    throw cannotLoad(
+      `no server answers at ${hideSecrets(url)}: ${networkFailure(thrown) ?? messageOf(thrown)}`,
+      thrown,
+    );
   }
 }
 
