@@ -1,13 +1,14 @@
 // holdfast check: tests an environment, a running gym protocol server, or a store.
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { Command } from "commander";
-import { cannotLoad, invalidOption, messageOf } from "../core/errors.ts";
+import { invalidOption, isHoldfastError } from "../core/errors.ts";
 import { summarizeThrown, type Thrown } from "../core/event.ts";
 import type { Json } from "../core/json.ts";
 import { sample } from "../core/json-sample.ts";
 import { toJsonSchema } from "../core/schema.ts";
 import { load, locate } from "../rollout/load.ts";
+import { readTasks } from "../rollout/tasks.ts";
 import { serve } from "../server/serve.ts";
 import { memoryStore } from "../stores/memory.ts";
 import { openStore } from "../stores/open.ts";
@@ -82,25 +83,11 @@ async function check(target: string | undefined, flags: Flags, onError: OnError)
   if (target === undefined || store !== undefined) {
     throw invalidOption("name one target to check: an environment, a server URL, or --store URL");
   }
-  const read = flags.tasks === undefined ? undefined : readTasks(flags.tasks);
+  const read = flags.tasks === undefined ? undefined : await readTasks(flags.tasks);
   const tasks = flags.task === undefined ? read : [flags.task];
   const calls = (flags.tool ?? []).map((tool, at) => ({ tool, input: flags.input?.[at] ?? {} }));
   if (!/^https?:\/\//.test(target)) return checkEnvironment(target, { tasks, calls, onError });
-  return checkServer({ url: target.replace(/\/+$/, ""), task: tasks && (tasks[0] ?? {}), calls, token });
-}
-
-/** Reads a JSON Lines file; empty if it does not exist. */
-function readTasks(file: string): Json[] {
-  if (!existsSync(file)) return [];
-  const lines = readFileSync(file, "utf8").split("\n");
-  return lines.flatMap((line, at) => {
-    if (line.trim() === "") return [];
-    try {
-      return [JSON.parse(line) as Json];
-    } catch (cause) {
-      throw cannotLoad(`line ${at + 1} of ${file} is not JSON: ${messageOf(cause)}`, cause);
-    }
-  });
+  return checkServer({ url: target.replace(/\/+$/, ""), task: tasks?.[0], calls, token });
 }
 
 async function checkStore(url: string): Promise<Checked[]> {
@@ -122,8 +109,8 @@ interface Chosen {
 
 async function checkEnvironment(target: string, { tasks: chosen, calls, onError }: Chosen): Promise<Checked[]> {
   const { environment, solution } = await load(target);
-  const found = chosen ?? readTasks(join(dirname(await locate(target, "environment")), "tasks.jsonl"));
-  const tasks = found.length > 0 ? found : [sample(toJsonSchema(environment.task))];
+  const beside = join(dirname(await locate(target, "environment")), "tasks.jsonl");
+  const tasks = chosen ?? (existsSync(beside) ? await readTasks(beside) : [sample(toJsonSchema(environment.task))]);
   const results = await runEnvironmentChecks({ environment, tasks, solution, onError });
   const store = memoryStore();
   const { url, close } = await serve({ environments: [environment], store, port: 0, log: { what: "none" } });
@@ -132,6 +119,10 @@ async function checkEnvironment(target: string, { tasks: chosen, calls, onError 
     const { bestReward } = environment;
     const served = await checkServed({ url, task: tasks[0], schemas, calls, solution, bestReward });
     results.push(...served.map((checked) => elsewhere(checked, url, target)));
+  } catch (thrown) {
+    // An environment that cannot be seeded cannot be checked over HTTP. A check above has already said why.
+    const isUnseeded = isHoldfastError(thrown) && thrown.code === "cannot_load";
+    if (!isUnseeded || !results.some(({ result }) => result === "fail")) throw thrown;
   } finally {
     await close();
     await store.close();

@@ -49,6 +49,18 @@ export async function* readGoodRows(file: string, onBad: OnBad): AsyncGenerator<
   }
 }
 
+/** Reads all tasks of a file. Rejects if a line is invalid, or if there are no tasks. */
+export async function readTasks(file: string): Promise<Json[]> {
+  const tasks: Json[] = [];
+  for await (const read of readRows(file)) {
+    if ("problem" in read) throw cannotLoad(`line ${read.line} of ${file} is invalid: ${read.problem}`);
+    tasks.push(read.row as Json);
+  }
+  if (tasks.length === 0)
+    throw new HoldfastError("invalid_task", `${file} has no tasks; write one JSON object per line`);
+  return tasks;
+}
+
 /** Counts the lines that are not blank, up to a limit. */
 export async function countLines(file: string, limit = Infinity): Promise<number> {
   let count = 0;

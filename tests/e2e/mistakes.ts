@@ -68,6 +68,12 @@ export const authors: Mistake[] = [
     ],
   },
   {
+    mistake: "seed throws, and is checked",
+    edit: ["() => ({ cash: 0 })", "() => { throw new Error('no cash'); }"],
+    command: ["check", "."],
+    says: ["fail     every task can be used as a seed", "× Error: no cash in seed (environment.ts:8)", "exit 1"],
+  },
+  {
     mistake: "a tool calls Math.random()",
     edit: ["(state.cash += amount)", "(state.cash += amount + Math.floor(1000 * Math.random()))"],
     command: ["check", "."],
@@ -338,6 +344,17 @@ export const users: Mistake[] = [
     mistake: "nothing listens at the address to check",
     command: ["check", "http://127.0.0.1:1"],
     says: ["no server answers at http://127.0.0.1:1: connection refused", "exit 1"],
+  },
+  {
+    mistake: "the tasks file to check with is missing",
+    command: ["check", ".", "--tasks", "task.jsonl"],
+    says: ["cannot_load: cannot read task.jsonl", "exit 1"],
+  },
+  {
+    mistake: "the tasks file was saved with a byte order mark",
+    files: { "tasks.jsonl": `\uFEFF${project["tasks.jsonl"]}` },
+    command: ["check", "."],
+    says: ["0 failed", "exit 0"],
   },
   {
     mistake: "another program listens at the address to check",

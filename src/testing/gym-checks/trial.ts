@@ -85,8 +85,10 @@ export function rewardIn({ status, body }: Answers[number]): number | undefined 
 
 export async function verify(client: GymClient, task: { [field: string]: Json }): Promise<number> {
   const reply = await client.post("/verify", verifyBody(task));
-  const reward = rewardIn(reply);
-  return reward ?? assert.fail(`verify returned no reward: ${inText(reply)}`);
+  const { failure_reason: failure } = Object(reply.body) as { failure_reason?: unknown };
+  const problem =
+    typeof failure === "string" ? `verify failed: ${failure}` : `verify returned no reward: ${inText(reply)}`;
+  return rewardIn(reply) ?? assert.fail(problem);
 }
 
 export function assertNo5xx(answer: Answers[number], what: string): void {
