@@ -379,7 +379,7 @@ test(
           const [mine, theirs] = [await rowsOf(self), await rowsOf(them)];
           const sessions = [...theirs, ...mine];
           // A user may have closed every session.
-          const row = sessions[step.pick % sessions.length] ?? { session: "none", version: 1 };
+          const row = sessions[step.pick % sessions.length] ?? { session: "no-session-at-all", version: 1 };
           const { path, ...request } = pickRequest(step, row.session, row.version, users);
           // A user's own task may be interrupted, by a rewind into its turn. Then a subscription waits for its end.
           const signal = AbortSignal.timeout(500);
