@@ -4,6 +4,7 @@ import { dropOldest } from "../core/drop-oldest.ts";
 import { HoldfastError, invalidOption, isHoldfastError } from "../core/errors.ts";
 import { copyJson, isObject, type Json } from "../core/json.ts";
 import type { ToolSchema } from "../core/model.ts";
+import { refuseUnknown } from "../core/suggest.ts";
 import { isTimeout, timeoutRange } from "../core/timeout.ts";
 import { unlessAborted } from "../io/abort.ts";
 import { derivedId } from "./episodes.ts";
@@ -66,6 +67,8 @@ const mostPages = 100;
  */
 export function mcpTools(options: McpToolsOptions): McpTools {
   const { timeout = defaultTimeout, effects = "external" } = options;
+  const own = "url" in options ? { url: true, headers: true } : { command: true, args: true, env: true, cwd: true };
+  refuseUnknown("mcpTools", options, { ...own, timeout, effects }, invalidOption);
   if (!isTimeout(timeout)) throw invalidOption(`the timeout of an MCP server must be ${timeoutRange}`);
   const isHttp = "url" in options;
   const server = isHttp ? createHttpServer(options.url, options.headers ?? {}) : createProcessServer(options);

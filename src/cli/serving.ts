@@ -57,7 +57,7 @@ const mostRollouts = 50_000;
 
 export async function open(targets: string[], flags: ServingFlags): Promise<Serving> {
   const { store: url, cold, coldAfter, log, allowOrigin: origins, model, maxSteps, timeout, ...others } = flags;
-  const { rollouts: places, allowModel, queue, ...rest } = others;
+  const { rollouts: places, allowModel, queue, host, port, idle, lease, maxSessions, token, adkWeb, peers } = others;
   const proxied = await proxiedModel(flags);
   const environments: AnyEnvironment[] = [];
   const agents: Agent[] = [];
@@ -94,7 +94,14 @@ export async function open(targets: string[], flags: ServingFlags): Promise<Serv
     );
     const secret = process.env["HOLDFAST_SECRET"];
     const serving = await serve({
-      ...rest,
+      host,
+      port,
+      idle,
+      lease,
+      maxSessions,
+      token,
+      adkWeb,
+      peers,
       environments,
       agents,
       root,

@@ -6,6 +6,7 @@ import { invalidOption, type HoldfastError } from "../core/errors.ts";
 import { copyJson } from "../core/json.ts";
 import { callItem, givePieces, madeResponse, refuseCancelled, textItem } from "./local-response.ts";
 import { sample } from "../core/json-sample.ts";
+import { refuseUnknown } from "../core/suggest.ts";
 import { between, chance, pick, randomStream, type Random } from "../core/random.ts";
 import { spoiled } from "./random/chaos.ts";
 
@@ -33,7 +34,9 @@ export interface RandomModelOptions {
  * @example
  * const model = randomModel({ seed: 7, chaos: 0.2 });
  */
-export function randomModel({ seed = 0, chaos = 0, steps = 8 }: RandomModelOptions = {}): Model {
+export function randomModel(options: RandomModelOptions = {}): Model {
+  const { seed = 0, chaos = 0, steps = 8 } = options;
+  refuseUnknown("randomModel", options, { seed, chaos, steps }, invalidOption);
   if (!Number.isSafeInteger(seed)) throw invalid("seed", "a whole number", seed);
   if (!(chaos >= 0 && chaos <= 1)) throw invalid("chaos", "a number from 0 to 1", chaos);
   if (!(Number.isInteger(steps) && steps >= 1)) throw invalid("steps", "a whole number of at least 1", steps);

@@ -109,6 +109,33 @@ export interface ServedOptions {
   telemetry?: Telemetry | undefined;
 }
 
+/** The names of all options, to refuse a misspelt one: a misspelt `token` would leave the server open. */
+export const servedOptions: Record<keyof ServedOptions, true> = {
+  environments: true,
+  agents: true,
+  root: true,
+  store: true,
+  idle: true,
+  lease: true,
+  maxSessions: true,
+  log: true,
+  token: true,
+  origins: true,
+  secret: true,
+  limits: true,
+  runners: true,
+  targets: true,
+  rollouts: true,
+  models: true,
+  proxy: true,
+  peers: true,
+  collections: true,
+  adkWeb: true,
+  training: true,
+  bare: true,
+  telemetry: true,
+};
+
 export interface Runner {
   /** Returns the agent for a rollout. The environment's tools are added to it. */
   agentFor(rollout: Rollout): ModelAgent;

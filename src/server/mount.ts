@@ -5,8 +5,9 @@ import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { ellipsis } from "../core/ellipsis.ts";
 import { HoldfastError, invalidOption } from "../core/errors.ts";
+import { refuseUnknown } from "../core/suggest.ts";
 import { errorReply, type Reply } from "../core/protocol.ts";
-import { assemble, type ServedOptions } from "./assemble.ts";
+import { assemble, servedOptions, type ServedOptions } from "./assemble.ts";
 import { hasBody } from "./body.ts";
 import { serveExchanges } from "./host.ts";
 import { limitsWith } from "./limits.ts";
@@ -51,6 +52,7 @@ export interface Mounted {
  * createServer((request, response) => mounted.node(request, response)).listen(8080);
  */
 export async function mount(options: MountOptions): Promise<Mounted> {
+  refuseUnknown("mount", options, { ...servedOptions, at: true }, invalidOption);
   const { at = "", token = randomBytes(24).toString("base64url") } = options;
   if (at !== "" && !/^(?:\/[\w.~-]+)+$/.test(at)) {
     throw invalidOption(`${JSON.stringify(at)} is not a valid path to mount at; use a path such as /holdfast`);

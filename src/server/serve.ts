@@ -1,5 +1,7 @@
 // serve(): serves environments and agents over HTTP, on a port.
-import { assemble, type ServedOptions } from "./assemble.ts";
+import { invalidOption } from "../core/errors.ts";
+import { refuseUnknown } from "../core/suggest.ts";
+import { assemble, servedOptions, type ServedOptions } from "./assemble.ts";
 import { listen } from "./host.ts";
 import type { MetricsReport } from "./metrics.ts";
 import type { UserToken } from "./user-tokens.ts";
@@ -38,6 +40,7 @@ export interface Serving {
  * const { url, close } = await serve({ environments: [counter], agents: [greeter], store: memoryStore(), port: 8080 });
  */
 export async function serve(options: ServeOptions): Promise<Serving> {
+  refuseUnknown("serve", options, { ...servedOptions, host: true, port: true }, invalidOption);
   const { host = "127.0.0.1", port, limits } = options;
   const { app, userToken, stop, close } = await assemble(options);
   const listening = await listen(app, { host, port, limits }).catch(async (thrown: unknown) => {

@@ -1,13 +1,14 @@
 // createCalls(): runs calls of each kind of tool, and commits their results.
 import { after } from "../core/after.ts";
 import type { AnyEnvironment } from "../core/environment.ts";
-import { HoldfastError, isHoldfastError, unlessCoded } from "../core/errors.ts";
+import { HoldfastError, invalidOption, isHoldfastError, unlessCoded } from "../core/errors.ts";
 import type { EventOf, Thrown } from "../core/event.ts";
 import { callKey } from "../core/event-key.ts";
 import { copyJson } from "../core/json.ts";
 import { newSeed } from "../core/random.ts";
 import type { Session } from "../core/session.ts";
 import type { Answer, CallOptions } from "../core/sessions.ts";
+import { refuseUnknown } from "../core/suggest.ts";
 import { unlessAborted } from "../io/abort.ts";
 import { answer, lookupEpisode, type Call } from "./call-types.ts";
 import { checkState } from "./check-state.ts";
@@ -36,11 +37,21 @@ export interface CallsOptions {
 
 type Called = EventOf<"tool.called">;
 
+const ofCall: Record<keyof CallOptions, true> = {
+  call: true,
+  episode: true,
+  seen: true,
+  seeded: true,
+  signal: true,
+  onProgress: true,
+};
+
 export function createCalls(options: CallsOptions) {
   const { environment, logs, timeout, assertOpen, assertWithinLimits, onError } = options;
   const claims = createClaims({ ...options, assertReady, answered });
 
   return async function call(log: OpenLog, tool: string, given: unknown, wishes: CallOptions): Promise<Answer> {
+    refuseUnknown("call", wishes, ofCall, invalidOption);
     const { call: id, signal, episode: expected, seen, seeded = false, onProgress } = wishes;
     assertCallId(id);
     if (signal?.aborted) throw cancelled(signal);

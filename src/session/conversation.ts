@@ -22,6 +22,7 @@ import {
   type SessionInfo,
 } from "../core/sessions.ts";
 import { nothingShared, splitState, withShared, type AgentState, type Scope } from "../core/shared-state.ts";
+import { refuseUnknown } from "../core/suggest.ts";
 import { isTimeout, timeoutRange } from "../core/timeout.ts";
 import { memoryStore } from "../stores/memory.ts";
 import { createEngine, type EngineOptions } from "./engine.ts";
@@ -45,6 +46,14 @@ export interface ConversationOptions extends EngineOptions {
    */
   lease?: number;
 }
+
+const ofOpen: Record<keyof OpenConversation, true> = {
+  session: true,
+  labels: true,
+  user: true,
+  state: true,
+  isolated: true,
+};
 
 /** Minimum and maximum milliseconds between two checks of a turn that another process runs. */
 const shortestPause = 10;
@@ -165,6 +174,7 @@ export function createConversations(options: ConversationOptions): Conversations
   }
 
   async function open(id: string, at: number, given: OpenConversation): Promise<Session> {
+    refuseUnknown("open", given, ofOpen, invalidOption);
     const { user = "user", state = {}, labels = {}, isolated = false } = given;
     assertUser(user);
     const initial = copyJson(state, "state", "drop") as AgentState;

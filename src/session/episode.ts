@@ -8,6 +8,7 @@ import { copyJson, equalJson, type Json } from "../core/json.ts";
 import { newSeed } from "../core/random.ts";
 import { isInForce, type Session } from "../core/session.ts";
 import type { Answer, Episodes, ForkOptions, OpenOptions, Seeded, SeedOptions } from "../core/sessions.ts";
+import { refuseUnknown } from "../core/suggest.ts";
 import { isTimeout, timeoutRange } from "../core/timeout.ts";
 import { createAskModel } from "./ask-model.ts";
 import { createCalls } from "./call.ts";
@@ -21,6 +22,9 @@ import { replay } from "./replay.ts";
 import { checkTask, defaultState, seedEvent } from "./seed.ts";
 import { thrownIn } from "./thrown.ts";
 import { createVerify } from "./verify.ts";
+
+const ofOpen: Record<keyof OpenOptions<unknown>, true> = { session: true, labels: true, task: true, randomSeed: true };
+const ofSeed: Record<keyof SeedOptions, true> = { randomSeed: true, call: true, labels: true, first: true };
 
 export interface EpisodeOptions<E extends AnyEnvironment> extends EngineOptions {
   environment: E;
@@ -47,6 +51,7 @@ export function createEpisodes<E extends AnyEnvironment>(options: EpisodeOptions
   const { verify, rewards } = createVerify({ environment, logs, timeout });
 
   async function open(session: string, at: number, given: OpenOptions<unknown>): Promise<Session> {
+    refuseUnknown("open", given, ofOpen, invalidOption);
     const { task, randomSeed = newSeed() } = given;
     const labels = copyJson(given.labels ?? {}, "labels", "drop") as Labels;
     if (!Number.isFinite(randomSeed)) throw invalidOption("`randomSeed` must be a number");
@@ -80,11 +85,9 @@ export function createEpisodes<E extends AnyEnvironment>(options: EpisodeOptions
     return logs.create(child, [opened]);
   }
 
-  async function seed(
-    log: OpenLog,
-    given: unknown,
-    { randomSeed, call, labels, first = false }: SeedOptions,
-  ): Promise<Seeded> {
+  async function seed(log: OpenLog, given: unknown, options: SeedOptions): Promise<Seeded> {
+    refuseUnknown("seed", options, ofSeed, invalidOption);
+    const { randomSeed, call, labels, first = false } = options;
     assertCallId(call);
     const open = (): void => {
       assertOpen(log);

@@ -4,12 +4,13 @@ import { hash } from "node:crypto";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { AnyEnvironment, VerifyContext } from "../core/environment.ts";
 import { canonicalText } from "../core/digest.ts";
-import { boundary, HoldfastError, isHoldfastError } from "../core/errors.ts";
+import { boundary, HoldfastError, invalidOption, isHoldfastError } from "../core/errors.ts";
 import type { EventOf, NumberedEvent, Verdict } from "../core/event.ts";
 import { verifiedKey } from "../core/event-key.ts";
 import { copyJson, equalJson, type Json } from "../core/json.ts";
 import { fold, verdictsOn, type Session } from "../core/session.ts";
 import type { StepReward, Verification, VerifyOptions } from "../core/sessions.ts";
+import { refuseUnknown } from "../core/suggest.ts";
 import { guarded, HandlerCall, withinTime } from "./handler.ts";
 import { cancelled, exclusive, withSnapshot, type Caller } from "./exclusive.ts";
 import { timeNow, type Logs } from "./log.ts";
@@ -27,10 +28,13 @@ interface Asking extends Caller {
   isFresh: boolean;
 }
 
+const ofVerify: Record<keyof VerifyOptions, true> = { version: true, response: true, task: true, signal: true };
+
 export function createVerify(options: { environment: AnyEnvironment; logs: Logs; timeout: number }) {
   const { environment, logs, timeout } = options;
 
   async function verify(log: OpenLog, options: VerifyOptions): Promise<Verification> {
+    refuseUnknown("verify", options, ofVerify, invalidOption);
     const { version, response: given, task, signal } = options;
     if (signal?.aborted) throw cancelled(signal);
     const response = given === undefined ? undefined : copyJson(given, "response", "drop");

@@ -8,6 +8,7 @@ import { createLister, placeText } from "./postgres/listing.ts";
 import { quoted } from "./postgres/schema.ts";
 import { toInteger, doubleArray, integerArray, textArray } from "./postgres/wire.ts";
 import { invalidOption } from "../core/errors.ts";
+import { refuseUnknown } from "../core/suggest.ts";
 
 export interface PostgresStoreOptions {
   /**
@@ -39,7 +40,9 @@ const answers: Appended[] = ["ok", "conflict", "duplicate"];
  * @example
  * const store = postgresStore({ url: "postgres://holdfast:secret@db.internal:5432/holdfast" });
  */
-export function postgresStore({ url }: PostgresStoreOptions): Store {
+export function postgresStore(options: PostgresStoreOptions): Store {
+  const { url } = options;
+  refuseUnknown("postgresStore", options, { url }, invalidOption);
   return createStore(postgresDriver(url));
 }
 

@@ -1,6 +1,7 @@
 // The S3 store: logs as objects in a bucket, shared by any number of processes, without our own server.
-import { HoldfastError } from "../core/errors.ts";
+import { HoldfastError, invalidOption } from "../core/errors.ts";
 import type { Store } from "../core/store.ts";
+import { refuseUnknown } from "../core/suggest.ts";
 import { createStore, type Call, type Driver, type Entry, type Page, type Unit } from "./front.ts";
 import { createChunks, Gone } from "./s3/chunks.ts";
 import { backgroundCall, createClient, type Client } from "./s3/client.ts";
@@ -32,7 +33,9 @@ export interface S3StoreOptions {
  * @example
  * const store = s3Store({ url: "s3://bucket/sessions?region=eu-central-1" });
  */
-export function s3Store({ url, credentials }: S3StoreOptions): Store {
+export function s3Store(options: S3StoreOptions): Store {
+  const { url, credentials } = options;
+  refuseUnknown("s3Store", options, { url, credentials }, invalidOption);
   return createStore(s3Driver(createClient(locationOf(url, credentials, process.env))));
 }
 

@@ -1,7 +1,8 @@
 // The SQLite store: all logs in one file, shared safely by processes on one machine.
 import { resolve } from "node:path";
-import { HoldfastError } from "../core/errors.ts";
+import { HoldfastError, invalidOption } from "../core/errors.ts";
 import type { Appended, Heading, NewEntry, Snapshot, Store } from "../core/store.ts";
+import { refuseUnknown } from "../core/suggest.ts";
 import type { Driver, End, Entry, Page, Range, Unit, Write } from "./front.ts";
 import { createStore } from "./front.ts";
 import { timeMark, timeOfMark } from "./front/mark.ts";
@@ -41,7 +42,9 @@ const rememberedSessions = 20_000;
  * @example
  * const store = sqliteStore({ file: "sessions.db" });
  */
-export function sqliteStore({ file, durability = "process" }: SqliteStoreOptions): Store {
+export function sqliteStore(options: SqliteStoreOptions): Store {
+  const { file, durability = "process" } = options;
+  refuseUnknown("sqliteStore", options, { file, durability }, invalidOption);
   if (typeof file !== "string" || file === "" || file === ":memory:") {
     const message = "`file` must be the path of a file; use memoryStore for a store in memory";
     throw new HoldfastError("invalid_option", message);

@@ -1,6 +1,7 @@
 // The tiered store: busy sessions in one store, idle sessions in a slower and cheaper one.
 import { HoldfastError, invalidOption } from "../core/errors.ts";
 import type { Appended, Commit, Entry, Store } from "../core/store.ts";
+import { refuseUnknown } from "../core/suggest.ts";
 import { isSameMark } from "./front/mark.ts";
 import { assertDifferentSessions, assertHeading, hasTwins } from "./front/unit.ts";
 import { createListing } from "./tiered/listing.ts";
@@ -65,7 +66,9 @@ const longestWait = 3_600_000;
  * @example
  * const store = tieredStore({ hot: sqliteStore({ file: "hot.db" }), cold: s3Store({ url: "s3://bucket/cold" }), idle: 3_600_000 });
  */
-export function tieredStore({ hot, cold, idle }: TieredStoreOptions): TieredStore {
+export function tieredStore(options: TieredStoreOptions): TieredStore {
+  const { hot, cold, idle } = options;
+  refuseUnknown("tieredStore", options, { hot, cold, idle }, invalidOption);
   if (!(idle >= 0)) throw invalidOption("`idle` must be a number of milliseconds");
   const [places, turns] = [createPlaces(hot), createTurns()];
   const { find, known, remember, endOf } = places;

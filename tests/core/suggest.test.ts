@@ -5,12 +5,21 @@ import {
   defineAgent,
   defineEnvironment,
   loop,
+  mcpTools,
   memoryStore,
   run,
   scriptedModel,
   sequence,
   tool,
 } from "holdfast";
+import { chatModel } from "holdfast/models/chat";
+import { randomModel } from "holdfast/models/random";
+import { mount, serve } from "holdfast/serve";
+import { postgresStore } from "holdfast/stores/postgres";
+import { redisStore } from "holdfast/stores/redis";
+import { s3Store } from "holdfast/stores/s3";
+import { sqliteStore } from "holdfast/stores/sqlite";
+import { tieredStore } from "holdfast/stores/tiered";
 import { expect, test } from "vitest";
 
 const model = scriptedModel(["Hello."]);
@@ -55,6 +64,35 @@ test.each<[string, () => unknown]>([
     '`limits` of createSessions has no option "idel"; did you mean idle?',
     () => createSessions({ app: "app", store, limits: { idel: 5 } } as never),
   ],
+  [
+    'the model m has no option "baseURL"; did you mean baseUrl?',
+    () => chatModel({ model: "m", apiKey: "k", baseURL: "http://127.0.0.1:8000/v1" } as never),
+  ],
+  ['randomModel has no option "sed"; did you mean seed?', () => randomModel({ sed: 1 } as never)],
+  [
+    'sqliteStore has no option "durabilty"; did you mean durability?',
+    () => sqliteStore({ file: "never-made.db", durabilty: "power" } as never),
+  ],
+  [
+    'redisStore has no option "expires"; did you mean expire?',
+    () => redisStore({ url: "redis://127.0.0.1:1", expires: 5 } as never),
+  ],
+  [
+    'postgresStore has no option "schema"; the options are url',
+    () => postgresStore({ url: "postgres://127.0.0.1:1/none", schema: "mine" } as never),
+  ],
+  [
+    's3Store has no option "credential"; did you mean credentials?',
+    () => s3Store({ url: "s3://bucket/logs", credential: {} } as never),
+  ],
+  [
+    'tieredStore has no option "idel"; did you mean idle?',
+    () => tieredStore({ hot: store, cold: store, idle: 5, idel: 5 } as never),
+  ],
+  [
+    'mcpTools has no option "header"; did you mean headers?',
+    () => mcpTools({ url: "http://127.0.0.1:1/mcp", header: {} } as never),
+  ],
 ])("%s", (message, define) => {
   expect(define).toThrow(message);
 });
@@ -63,6 +101,25 @@ test("run and ask refuse a misspelt option before anything begins", async () => 
   const options = { sessions: createSessions({ app: "app", store }), mesage: "hi" } as never;
   await expect(run(agent, options).next()).rejects.toThrow('run has no option "mesage"; did you mean message?');
   await expect(ask(agent, options)).rejects.toThrow("did you mean message?");
+});
+
+test("sessions refuse a misspelt option: without its id, a repeated call would be applied twice", async () => {
+  const add = tool({ description: "Add.", run: () => 1 });
+  const sessions = createSessions({ environment: defineEnvironment({ name: "adder", tools: { add } }), store });
+  const { session } = await sessions.open();
+  const misspelt = { id: "call_7" } as never;
+  await expect(sessions.call(session, "add", {}, misspelt)).rejects.toThrow('call has no option "id"');
+  await expect(sessions.open(misspelt)).rejects.toThrow('open has no option "id"');
+  await expect(sessions.seed(session, {}, misspelt)).rejects.toThrow('seed has no option "id"');
+  await expect(sessions.verify(session, misspelt)).rejects.toThrow('verify has no option "id"');
+  const conversations = createSessions({ app: "app", store });
+  await expect(conversations.open({ usr: "ann" } as never)).rejects.toThrow("did you mean user?");
+});
+
+test("serve and mount refuse a misspelt option, because without its token a server would be open", async () => {
+  const options = { environments: [environment], store, port: 0, tokn: "long enough" } as never;
+  await expect(serve(options)).rejects.toThrow('serve has no option "tokn"; did you mean token?');
+  await expect(mount(options)).rejects.toThrow('mount has no option "port"');
 });
 
 test("an option that is undefined counts as missing", () => {

@@ -1,6 +1,7 @@
 // Resolves where a model's requests are sent: base URL, key and headers, from options or the environment.
 import { invalidOption } from "../../core/errors.ts";
 import type { ModelRequest } from "../../core/model.ts";
+import { refuseUnknown } from "../../core/suggest.ts";
 import { isTimeout, timeoutRange } from "../../core/timeout.ts";
 
 export interface EndpointOptions {
@@ -47,11 +48,21 @@ export interface Endpoint {
 }
 
 const mostAttempts = 20;
+const known: Record<keyof EndpointOptions, true> = {
+  model: true,
+  baseUrl: true,
+  apiKey: true,
+  headers: true,
+  attempts: true,
+  timeout: true,
+  request: true,
+};
 
 export function resolveEndpoint(defaults: EndpointDefaults, options: EndpointOptions): Endpoint {
   const { publicUrl, urlVariable, keyVariable } = defaults;
   const { model, apiKey, headers = {}, attempts = 4, timeout = 600_000 } = options;
   if (typeof model !== "string" || model === "") refuse("`model` must be a model name");
+  refuseUnknown(`the model ${model}`, options, known, invalidOption);
   if (!Number.isInteger(attempts) || attempts < 1 || attempts > mostAttempts) {
     refuse(`\`attempts\` must be a whole number from 1 to ${mostAttempts}`);
   }

@@ -1,5 +1,6 @@
 // Parses a Redis store's address: a URL with options in its query, for one server, Sentinel or a Cluster.
 import { HoldfastError } from "../../core/errors.ts";
+import { refuseUnknown } from "../../core/suggest.ts";
 
 export interface RedisStoreOptions {
   /**
@@ -58,6 +59,7 @@ const wrong = (message: string): HoldfastError => new HoldfastError("invalid_opt
 
 /** Parses the options. A regular expression splits the URL, because `URL` refuses a list of hosts. */
 export function addressOf({ url, ...given }: RedisStoreOptions): Address {
+  refuseUnknown("redisStore", given, Object.fromEntries(known.map((name) => [name, true])), wrong);
   const parts =
     typeof url === "string" ? /^([a-z+]+):\/\/(?:(.*)@)?([^@/?]*)(\/[^@?]*)?(?:\?([^@]*))?$/s.exec(url) : null;
   const scheme = parts?.[1] === undefined ? undefined : kinds[parts[1]];
