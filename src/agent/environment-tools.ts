@@ -1,9 +1,10 @@
 // environmentTools(): gives an agent the tools of an environment in the same process. Each conversation runs one
 // episode.
 import type { AgentContext, Toolset } from "../core/agent.ts";
-import { HoldfastError, unlessCoded } from "../core/errors.ts";
+import { HoldfastError, invalidOption, unlessCoded } from "../core/errors.ts";
 import type { Json } from "../core/json.ts";
 import type { Sessions } from "../core/sessions.ts";
+import { refuseUnknown } from "../core/suggest.ts";
 import { derivedId, whenDecided } from "./episodes.ts";
 import { toolSchema } from "./list-tools.ts";
 
@@ -28,6 +29,7 @@ export interface EnvironmentToolsOptions {
  * const { reward } = await episodes.verify((await sessions.state(session))["environment:counter"]);
  */
 export function environmentTools(sessions: Sessions, options: EnvironmentToolsOptions = {}): Toolset {
+  refuseUnknown("environmentTools", options, { task: true }, invalidOption);
   const { environment } = sessions;
   const { task: taskOf = ({ state }) => state["task"] as unknown } = options;
   const key = `environment:${environment.name}`;

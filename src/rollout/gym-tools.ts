@@ -1,10 +1,11 @@
 // gymTools(): gives an agent the tools of any server that speaks the gym protocol.
 import type { AgentContext, Toolset } from "../core/agent.ts";
 import { dropOldest } from "../core/drop-oldest.ts";
-import { HoldfastError } from "../core/errors.ts";
+import { HoldfastError, invalidOption } from "../core/errors.ts";
 import { isObject, type Json } from "../core/json.ts";
 import type { TaskRow } from "../core/rollout.ts";
 import type { ToolSchema } from "../core/model.ts";
+import { refuseUnknown } from "../core/suggest.ts";
 import { whenDecided } from "../agent/episodes.ts";
 import { createKeyedQueue } from "../io/keyed-queue.ts";
 import { createGymClient, errorIn, failureIn, isOk, parseOutput, shownText, type Cookies } from "./gym-client.ts";
@@ -31,6 +32,7 @@ const mostJars = 10_000;
  * const agent = defineAgent({ name: "player", model, toolsets: [gymTools("http://localhost:8080")] });
  */
 export function gymTools(url: string, options: GymToolsOptions = {}): Toolset {
+  refuseUnknown("gymTools", options, { tools: true, task: true }, invalidOption);
   const { tools, task: taskOf = ({ state }) => state["task"] as unknown } = options;
   const client = createGymClient(url);
   const key = `gym:${client.root}`;

@@ -1,5 +1,6 @@
 // The server's limits on sizes, times and concurrency.
 import { invalidOption } from "../core/errors.ts";
+import { refuseUnknown } from "../core/suggest.ts";
 
 export interface Limits {
   /** Bytes per body. Default 4,194,304. */
@@ -66,6 +67,7 @@ const defaultLimits: Limits = {
 
 /** Checks the given limits and fills in defaults. */
 export function limitsWith(given: Partial<Limits> = {}): Limits {
+  refuseUnknown("`limits`", given, { ...defaultLimits }, invalidOption);
   const limits = { ...defaultLimits };
   for (const name of Object.keys(defaultLimits) as (keyof Limits)[]) {
     const value = given[name] ?? limits[name];

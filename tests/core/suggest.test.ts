@@ -4,6 +4,8 @@ import {
   createSessions,
   defineAgent,
   defineEnvironment,
+  environmentTools,
+  gymTools,
   loop,
   mcpTools,
   memoryStore,
@@ -93,6 +95,11 @@ test.each<[string, () => unknown]>([
     'mcpTools has no option "header"; did you mean headers?',
     () => mcpTools({ url: "http://127.0.0.1:1/mcp", header: {} } as never),
   ],
+  [
+    'environmentTools has no option "tsak"; did you mean task?',
+    () => environmentTools(createSessions({ environment, store }), { tsak: () => ({}) } as never),
+  ],
+  ['gymTools has no option "tool"; did you mean tools?', () => gymTools("http://127.0.0.1:1", { tool: [] } as never)],
 ])("%s", (message, define) => {
   expect(define).toThrow(message);
 });
@@ -120,6 +127,8 @@ test("serve and mount refuse a misspelt option, because without its token a serv
   const options = { environments: [environment], store, port: 0, tokn: "long enough" } as never;
   await expect(serve(options)).rejects.toThrow('serve has no option "tokn"; did you mean token?');
   await expect(mount(options)).rejects.toThrow('mount has no option "port"');
+  const limits = { environments: [environment], store, limits: { heartbeet: 1 } } as never;
+  await expect(mount(limits)).rejects.toThrow('`limits` has no option "heartbeet"; did you mean heartbeat?');
 });
 
 test("an option that is undefined counts as missing", () => {
