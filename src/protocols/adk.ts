@@ -16,7 +16,7 @@ import { createAdkEvents, type AdkEvent } from "./adk/events.ts";
 import { readMessage } from "./adk/parts.ts";
 import { toSpans } from "./adk/spans.ts";
 import { findBegan } from "./http/find-began.ts";
-import { ok } from "./http/route.ts";
+import { decoded, ok } from "./http/route.ts";
 import {
   collectRun,
   runAgent,
@@ -302,12 +302,4 @@ function readState(value: unknown, name: string): AgentState | undefined {
   if (value === undefined || value === null) return undefined;
   if (isObject(value)) return value as AgentState;
   throw invalidOption(`\`${name}\` must be an object`);
-}
-
-function decoded(part: string): string {
-  try {
-    return decodeURIComponent(part);
-  } catch {
-    throw new HoldfastError("invalid_request", `${ellipsis(part, 100)} in the path has an invalid percent-encoding`);
-  }
 }

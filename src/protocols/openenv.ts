@@ -254,16 +254,16 @@ export function openEnvProtocol({
   return {
     name: "openenv",
     handle(request) {
-      return isWithin(request.path) ? handle(request) : undefined;
+      return request.path.startsWith(`${base}/`) ? handle(request) : undefined;
     },
     connect(request) {
-      if (!isWithin(request.path)) return undefined;
+      if (!request.path.startsWith(`${base}/`)) return undefined;
       const path = request.path.slice(base.length);
       if (path === "/ws") return framesOf(request.query.get("session_id"));
       return path === "/mcp" ? rpcOf(idIn(request)) : undefined;
     },
     decorate(request, reply) {
-      if (!isWithin(request.path) || !isHoldfastError(reply.thrown)) return reply;
+      if (!request.path.startsWith(`${base}/`) || !isHoldfastError(reply.thrown)) return reply;
       const { thrown } = reply;
       if (request.path === `${base}/mcp` && thrown.code === "invalid_json") {
         return { ...reply, status: 200, body: errorBody(undefined, rpcFault(thrown)) };
@@ -273,8 +273,6 @@ export function openEnvProtocol({
     },
   };
 }
-
-const isWithin = (path: string): boolean => path.startsWith(base) && path[base.length] === "/";
 
 const unknownRoute = (path: string): HoldfastError =>
   new HoldfastError(

@@ -132,10 +132,10 @@ export function orsProtocol({ environments, version }: OrsProtocolOptions): Deco
   return {
     name: "ors",
     handle(request) {
-      return isWithin(request.path) ? handle(request) : undefined;
+      return request.path.startsWith(`${base}/`) ? handle(request) : undefined;
     },
     decorate(request, reply) {
-      if (!isWithin(request.path) || !isHoldfastError(reply.thrown)) return reply;
+      if (!request.path.startsWith(`${base}/`) || !isHoldfastError(reply.thrown)) return reply;
       // Clients print `detail`, and expect status 400 for a session that already exists.
       const status = reply.thrown.code === "session_exists" ? 400 : reply.status;
       return { ...reply, status, body: { detail: reply.thrown.message, ...reply.thrown.toJSON() } };
@@ -248,8 +248,6 @@ function serveOne({ sessions, bindings, tasks }: OrsEnvironment) {
 }
 
 const nameOf = ({ sessions }: OrsEnvironment): string => sessions.environment.name.toLowerCase();
-
-const isWithin = (path: string): boolean => path.startsWith(base) && path[base.length] === "/";
 
 /** Returns whether a repeat of the call may have a different result. */
 const isTransient = ({ code, status }: HoldfastError): boolean =>

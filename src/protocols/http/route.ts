@@ -83,11 +83,12 @@ export function checked(schema: FieldSchema, value: unknown, name: string): unkn
   throw new HoldfastError("invalid_option", problem.message, { detail: { field: problem.field } });
 }
 
-function decoded(id: string): string {
+/** Decodes a part of a path, such as an id. */
+export function decoded(part: string): string {
   try {
-    return decodeURIComponent(id);
+    return decodeURIComponent(part);
   } catch {
-    throw new HoldfastError("invalid_request", `${ellipsis(id, 100)} in the path has an invalid percent-encoding`);
+    throw new HoldfastError("invalid_request", `${ellipsis(part, 100)} in the path has an invalid percent-encoding`);
   }
 }
 
