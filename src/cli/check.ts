@@ -2,7 +2,7 @@
 import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { Command } from "commander";
-import { invalidOption, isHoldfastError } from "../core/errors.ts";
+import { invalidOption, messageOf } from "../core/errors.ts";
 import { summarizeThrown, type Thrown } from "../core/event.ts";
 import type { Json } from "../core/json.ts";
 import { sample } from "../core/json-sample.ts";
@@ -120,9 +120,9 @@ async function checkEnvironment(target: string, { tasks: chosen, calls, onError 
     const served = await checkServed({ url, task: tasks[0], schemas, calls, solution, bestReward });
     results.push(...served.map((checked) => elsewhere(checked, url, target)));
   } catch (thrown) {
-    // An environment that cannot be seeded cannot be checked over HTTP. A check above has already said why.
-    const isUnseeded = isHoldfastError(thrown) && thrown.code === "cannot_load";
-    if (!isUnseeded || !results.some(({ result }) => result === "fail")) throw thrown;
+    // An environment that cannot be seeded cannot be checked over HTTP. A check above says more about the reason.
+    if (!results.some(({ result }) => result === "fail")) throw thrown;
+    results.push({ what: "the checks over HTTP", result: "skipped", message: messageOf(thrown), why: "" });
   } finally {
     await close();
     await store.close();

@@ -1,9 +1,11 @@
 // runEnvironmentChecks(): runs the environment cases, and with a solution the solution cases.
+import { AssertionError } from "node:assert/strict";
 import type { AnyEnvironment } from "../core/environment.ts";
-import { messageOf } from "../core/errors.ts";
-import type { Thrown } from "../core/event.ts";
+import { isHoldfastError, messageOf } from "../core/errors.ts";
+import { summarizeThrown, type Thrown } from "../core/event.ts";
 import type { Json } from "../core/json.ts";
 import { createSessions } from "../session/sessions.ts";
+import { describeThrown } from "../session/thrown.ts";
 import { memoryStore } from "../stores/memory.ts";
 import { environmentCases, solutionCases, type Solution } from "./environments.ts";
 import type { Checked } from "./gym-checks.ts";
@@ -16,6 +18,12 @@ export interface EnvironmentToCheck {
   onError(error: Thrown): void;
 }
 
+/** Adds the author's line to an error of the solution. The other errors have been reported, or are messages of a check. */
+function explain(thrown: unknown): string {
+  if (isHoldfastError(thrown) || thrown instanceof AssertionError) return messageOf(thrown);
+  return summarizeThrown(describeThrown(thrown, "the solution"));
+}
+
 export async function runEnvironmentChecks(checked: EnvironmentToCheck): Promise<Checked[]> {
   const { environment, tasks, solution, onError } = checked;
   const open = () => createSessions({ environment, store: memoryStore(), onError });
@@ -24,7 +32,7 @@ export async function runEnvironmentChecks(checked: EnvironmentToCheck): Promise
     const why = "Every environment must pass this check; see docs/promises.md.";
     await run().then(
       () => results.push({ what, result: "pass", why }),
-      (thrown: unknown) => results.push({ what, result: "fail", message: messageOf(thrown), why }),
+      (thrown: unknown) => results.push({ what, result: "fail", message: explain(thrown), why }),
     );
   };
   for (const { name, run } of environmentCases) await attempt(name, () => run({ open, tasks }));

@@ -74,6 +74,12 @@ export const authors: Mistake[] = [
     says: ["fail     every task can be used as a seed", "× Error: no cash in seed (environment.ts:8)", "exit 1"],
   },
   {
+    mistake: "the solution throws, and is checked",
+    files: { "solution.ts": "export default function* solution() {\n  throw new Error('no plan');\n}\n" },
+    command: ["check", "."],
+    says: ["Error: no plan in the solution (solution.ts:2)", "skipped  the checks over HTTP", "exit 1"],
+  },
+  {
     mistake: "a tool calls Math.random()",
     edit: ["(state.cash += amount)", "(state.cash += amount + Math.floor(1000 * Math.random()))"],
     command: ["check", "."],
