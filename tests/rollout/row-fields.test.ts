@@ -4,7 +4,10 @@ import { toVerdictFields, withFlatMetrics, withoutOutcome } from "../../src/roll
 
 test("what verify returned beside the reward goes under metrics", () => {
   expect(toVerdictFields({ reward: 1 })).toEqual({ reward: 1 });
-  expect(toVerdictFields({ reward: 1, response: "Correct." })).toEqual({ reward: 1, metrics: { response: "Correct." } });
+  expect(toVerdictFields({ reward: 1, response: "Correct." })).toEqual({
+    reward: 1,
+    metrics: { response: "Correct." },
+  });
   expect(toVerdictFields({ reward: 1, cash: 52, metrics: { days: 3 } })).toEqual({
     reward: 1,
     metrics: { cash: 52, days: 3 },
