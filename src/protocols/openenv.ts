@@ -144,18 +144,18 @@ export function openEnvProtocol({
         return;
       }
       for await (const message of messages) {
-        const { body, fault } = message;
-        if (isObject(body) && body["type"] === "close") {
+        if ((Object(message.body) as TaskRow)["type"] === "close") {
           if (id === null) await sessions.close(session);
           return;
         }
         message.session = session;
-        yield fault ? errorFrame(fault) : await answerFrame(session, message);
+        yield await answerFrame(session, message);
       }
     };
   }
 
   async function answerFrame(session: string, message: Message): Promise<string> {
+    if (message.fault) return errorFrame(message.fault);
     const failed = (thrown: HoldfastError): void => void (message.thrown = thrown);
     try {
       const { type, data, ...others } = fieldsOf(message.body);
@@ -179,13 +179,15 @@ export function openEnvProtocol({
   /** Answers the messages of a WebSocket that carries bare JSON-RPC. */
   function rpcOf(session: string | undefined): Channel {
     const given = { session };
+    const answer = async (message: Message): Promise<string> => {
+      const { body, fault } = message;
+      const failed = (thrown: HoldfastError): void => void (message.thrown = thrown);
+      return JSON.stringify(
+        fault ? errorBody(undefined, rpcFault(fault)) : await answerRpc(body, given, methods, failed),
+      );
+    };
     return async function* (messages) {
-      for await (const message of messages) {
-        const { body, fault } = message;
-        const failed = (thrown: HoldfastError): void => void (message.thrown = thrown);
-        const answer = fault ? errorBody(undefined, rpcFault(fault)) : await answerRpc(body, given, methods, failed);
-        yield JSON.stringify(answer);
-      }
+      for await (const message of messages) yield await answer(message);
     };
   }
 

@@ -11,7 +11,7 @@ import { HostRequest, hostFault, parseFault } from "./request.ts";
 import { sendRefusal, sendStream, sendWhole } from "./send.ts";
 import { serveSockets } from "./sockets.ts";
 import { createTurns } from "./turns.ts";
-import { createUnread } from "./unread.ts";
+import { createUnread, type Sent } from "./unread.ts";
 import { createUploads, type Upload } from "./uploads.ts";
 
 export interface ListenOptions {
@@ -126,12 +126,15 @@ const connectionsPerTurn = 4;
 /** Number of pipelined requests that are served in one turn of the event loop. */
 const pipelinedPerTurn = 4;
 
+const sentOn = ({ reply, since, response: { socket } }: Exchange): Sent[] =>
+  reply && socket ? [{ connection: socket, since }] : [];
+
 const isProbe = (path: string): boolean => path === "/healthz" || path === "/readyz";
 
 /** Tracks one server's active exchanges. */
 export function serveExchanges(app: App, limits: Limits) {
   const { metrics } = app;
-  // An array, in which the last entry fills a gap. A Set would keep ended exchanges in memory in its old hash tables.
+  // An array, whose last entry fills a gap. A Set would keep ended exchanges in its old hash tables.
   const active: Exchange[] = [];
   let ticks = 0;
   let streams = 0;
@@ -142,10 +145,7 @@ export function serveExchanges(app: App, limits: Limits) {
   const cutUnread = createUnread(limits, tick);
   const serveInTurn = createTurns(pipelinedPerTurn);
   const readInTurn = createTurns(1);
-  /**
-   * For each connection: the number of requests that wait for earlier requests, and whether the connection's next bytes
-   * wait for their turn.
-   */
+  /** For each connection: the number of requests that wait for earlier ones, and whether its next bytes wait. */
   const lines = new WeakMap<Socket, { waiting: number; isPaused: boolean }>();
   metrics.places = limits.maxInflight;
 
@@ -153,7 +153,7 @@ export function serveExchanges(app: App, limits: Limits) {
   const clock = setInterval(() => {
     ticks++;
     for (const exchange of Array.from(active)) {
-      // Ends exchanges on broken connections: Node emits no close event for a reply that was queued behind another.
+      // Node emits no close event for a reply that was queued behind another on a broken connection.
       const { socket } = exchange.incoming;
       if (socket.destroyed) ended(exchange);
       else if (exchange.endStream && !exchange.last && !socket.writableNeedDrain) exchange.since = ticks;
@@ -164,7 +164,7 @@ export function serveExchanges(app: App, limits: Limits) {
         refuse(exchange, fault);
       }
     }
-    cutUnread(active, ticks);
+    cutUnread(active.flatMap(sentOn), ticks);
   }, tick).unref();
 
   /** Drops a body that is complete, refused or lost. */

@@ -9,6 +9,7 @@ import { createShapeCheck } from "./body.ts";
 import type { Limits } from "./limits.ts";
 import { HostRequest, hostFault } from "./request.ts";
 import { sendRefusal } from "./send.ts";
+import { createUnread, type Sent } from "./unread.ts";
 
 /** An open WebSocket. */
 interface Open {
@@ -48,12 +49,13 @@ export function serveSockets(app: App, limits: Limits, serveAgain: (socket: Dupl
   const tick = Math.min(1_000, limits.heartbeat, Math.ceil(limits.requestTimeout / 4));
   const timeoutTicks = Math.ceil(limits.requestTimeout / tick);
   const pingTicks = Math.ceil(limits.heartbeat / tick);
+  const cutUnread = createUnread(limits, tick);
 
   const clock = setInterval(() => {
     ticks++;
     let arriving = 0;
     for (const each of open) {
-      const { socket, heard, sending } = each;
+      const { socket, heard } = each;
       // A ping in the same packet as a message is counted twice, so the difference may be negative.
       const unfinished = Math.max(0, (each.raw.bytesRead ?? 0) - each.read);
       each.since = unfinished > 0 && !socket.isPaused ? (each.since ?? ticks) : undefined;
@@ -66,10 +68,12 @@ export function serveSockets(app: App, limits: Limits, serveAgain: (socket: Dupl
       }
       // A paused connection does not count as silent, because its pongs are not read.
       const isSilent = !socket.isPaused && ticks - heard > 3 * pingTicks;
-      // A client that does not read its replies must not occupy a slot forever.
-      if (isSilent || (sending !== undefined && ticks - sending > timeoutTicks)) socket.terminate();
+      if (isSilent) socket.terminate();
       else if (ticks % pingTicks === 0) socket.ping();
     }
+    const sentOn = ({ raw, sending }: Open): Sent[] =>
+      sending === undefined ? [] : [{ connection: raw, since: sending }];
+    cutUnread([...open].flatMap(sentOn), ticks);
   }, tick).unref();
 
   /** Answers a request to upgrade its connection. */
@@ -170,6 +174,8 @@ export function serveSockets(app: App, limits: Limits, serveAgain: (socket: Dupl
       if (!current) return;
       const { message, start } = current;
       const thrown = message.thrown ?? message.fault;
+      // A channel may keep its last message, and an idle connection must not keep a large one in memory.
+      message.body = undefined;
       const status = thrown === undefined ? 200 : isHoldfastError(thrown) ? thrown.status : 500;
       log.request({ method: "WS", path, status, ms: performance.now() - start, session: message.session, thrown });
       current = undefined;
@@ -187,15 +193,23 @@ export function serveSockets(app: App, limits: Limits, serveAgain: (socket: Dupl
       }
     }
 
+    const replies = channel(messages())[Symbol.asyncIterator]();
+
+    /** Sends the next reply. Returns false at the end. A function, so that an idle connection does not keep the text. */
+    async function sendNext(): Promise<boolean> {
+      const { value: text, done } = await replies.next();
+      if (done) return false;
+      leavePlace();
+      logged();
+      own.sending = ticks;
+      await new Promise<void>((resolve) => socket.send(text, () => resolve()));
+      own.sending = undefined;
+      return true;
+    }
+
     let code = codes.done;
     try {
-      for await (const text of channel(messages())) {
-        leavePlace();
-        logged();
-        own.sending = ticks;
-        await new Promise<void>((resolve) => socket.send(text, () => resolve()));
-        own.sending = undefined;
-      }
+      while (await sendNext());
     } catch (thrown) {
       log.error("a WebSocket failed", thrown);
       code = codes.failed;

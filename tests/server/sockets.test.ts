@@ -3,7 +3,7 @@ import { connect } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, expect, test } from "vitest";
 import { WebSocket } from "ws";
-import type { Channel, Protocol } from "../../src/core/protocol.ts";
+import type { Channel, Message, Protocol } from "../../src/core/protocol.ts";
 import { appOf, echo, post, raw, served, until } from "./serving.ts";
 
 const opened: WebSocket[] = [];
@@ -66,6 +66,21 @@ test("messages are answered in order, also when many are sent at once", async ()
   for (let at = 0; at < 200; at++) socket.send(String(at));
   await until(() => replies.length === 200);
   expect(replies).toEqual(Array.from({ length: 200 }, (_, body) => JSON.stringify({ body })));
+});
+
+test("an idle connection keeps no message in memory", async () => {
+  const messages: Message[] = [];
+  const keeping: Channel = async function* (all) {
+    for await (const message of all) {
+      messages.push(message);
+      yield JSON.stringify(message.body);
+    }
+  };
+  const { url } = await served(appOf([{ name: "keeping", handle: () => undefined, connect: () => keeping }]));
+  const { socket, replies } = await dial(`${url}/talk`);
+  socket.send('"large"');
+  await until(() => replies.length === 1);
+  expect([replies, messages]).toEqual([['"large"'], [{ body: undefined }]]);
 });
 
 test("a message that is not JSON, or too deep, is passed on as a fault; the connection stays open", async () => {
