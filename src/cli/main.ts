@@ -6,6 +6,7 @@ import { isHoldfastError, messageOf } from "../core/errors.ts";
 import { packageVersion } from "../server/version.ts";
 import { assertRequired, fitHelp, helpWidth } from "./help.ts";
 import { plain, print } from "../io/plain.ts";
+import { surviveStrayRejections } from "./stray-rejections.ts";
 
 const commands = new Map([
   ["init", () => import("./init.ts")],
@@ -60,6 +61,9 @@ const unread = (error: NodeJS.ErrnoException): void => {
 process.stdout.on("error", unread);
 process.stderr.on("error", unread);
 
+const isDebugging = (): boolean => program.opts<{ debug?: boolean }>().debug === true;
+surviveStrayRejections(isDebugging);
+
 try {
   // --version is not a global option of Commander, because subcommands have their own --version.
   if (process.argv[2] === "--version") print(packageVersion());
@@ -70,6 +74,6 @@ try {
 } catch (thrown) {
   const code = isHoldfastError(thrown) ? thrown.code : (thrown as { code?: unknown } | null)?.code;
   const line = `${typeof code === "string" ? code : "error"}: ${messageOf(thrown)}\n`;
-  const stack = program.opts<{ debug?: boolean }>().debug ? `${inspect(thrown)}\n` : "";
+  const stack = isDebugging() ? `${inspect(thrown)}\n` : "";
   process.stderr.write(plain(line + stack), () => process.exit(1));
 }

@@ -106,6 +106,12 @@ const isOwn = ({ path }: Frame): boolean => path.startsWith(ownFolder);
 const isAuthors = (frame: Frame): boolean =>
   !isOwn(frame) && !frame.path.startsWith("node:") && !frame.path.includes("node_modules");
 
+/** Returns whether a bug in Holdfast's own code is the cause, as far as the stack trace shows. */
+export function isOwnFault(thrown: unknown): boolean {
+  const frames = framesIn(thrown);
+  return !isHoldfastError(thrown) && frames.some(isOwn) && !frames.some(isAuthors);
+}
+
 const isInside = (path: string): boolean => {
   const inside = relative(process.cwd(), path);
   return !inside.startsWith("..") && !isAbsolute(inside);

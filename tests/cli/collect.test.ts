@@ -1,9 +1,11 @@
 // The collect command: its files, refusals, signals and progress output.
 import { appendFileSync, existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { expect, test } from "vitest";
 import type { TaskRow } from "../../src/core/rollout.ts";
 import { keysOf, rowsOf } from "../rollout/folder.ts";
 import { run } from "../e2e/serve-process.ts";
+import { newFolder, writeRows, writeTally } from "./rollout-files.ts";
 import { newWorld, taskLine, type World } from "./collect-process.ts";
 
 const tasksOf = (count: number): string[] => Array.from({ length: count }, (_, n) => taskLine(n));
@@ -255,6 +257,19 @@ test("--debug prints the first stack of each place in the author's code", async 
   expect(stderr.match(/^Error: no table\n {4}at .*environment\.mjs:\d+:\d+\)?$/gm)).toHaveLength(1);
   const plain = await world.collect("--out", "b.jsonl", "--attempts", "1");
   expect(plain.stderr).not.toMatch(/\n {4}at /);
+});
+
+test("a promise that a tool neither awaits nor catches is reported once, and ends nothing", async () => {
+  const folder = await newFolder();
+  const add = 'void Promise.reject(new TypeError("boom")); state.count += by';
+  const target = await writeTally(folder, { add });
+  const tasks = await writeRows(join(folder, "tasks.jsonl"), { responses_create_params: { input: "Count." } });
+  const flags = ["--tasks", tasks, "--repeats", "3", "--out", join(folder, "a.jsonl")];
+  const { code, stdout, stderr } = await run("collect", target, ...flags);
+  expect({ code, stdout }).toEqual({ code: 0, stdout: expect.stringMatching(/^3 of 3 rollouts scored/) as string });
+  const error =
+    /^error thrown by your code: TypeError: boom in a promise that nothing awaits \(environment\.mjs:\d+\); /gm;
+  expect(stderr.match(error)).toHaveLength(1);
 });
 
 test("a refusal is not counted as an error", async () => {
