@@ -5,6 +5,7 @@ import { Command } from "commander";
 import { isHoldfastError, messageOf } from "../core/errors.ts";
 import { packageVersion } from "../server/version.ts";
 import { assertRequired, fitHelp, helpWidth } from "./help.ts";
+import { hideSecretsInWord } from "../io/hide-secrets.ts";
 import { plain, print } from "../io/plain.ts";
 import { surviveStrayRejections } from "./stray-rejections.ts";
 
@@ -35,12 +36,18 @@ const program = new Command("holdfast")
   .configureHelp({ showGlobalOptions: true, minWidthToWrap: 20 })
   .showHelpAfterError("(--help lists the options)")
   .configureOutput({
-    outputError: (text, write) => write(text.replace(/^error: /, "invalid_option: ")),
+    outputError: (text, write) => write(withoutSecrets(text.replace(/^error: /, "invalid_option: "))),
     getOutHelpWidth: helpWidth,
     // Commander wraps the usage and the options itself, but not the examples, which it writes separately.
     writeOut: (text) => process.stdout.write(text.startsWith("Usage:") ? text : fitHelp(text, helpWidth())),
   })
   .hook("preAction", (_, command) => assertRequired(command));
+
+/** Hides the secrets in the URLs that the user typed, because output is kept in logs. */
+function withoutSecrets(text: string): string {
+  const urls = process.argv.slice(2).map((word) => word.replace(/^--[\w-]+=/, ""));
+  return urls.reduce((shown, url) => shown.replaceAll(url, hideSecretsInWord(url)), text);
+}
 
 /** Loads only the command that is used, because each command loads much code. Help and suggestions need all commands. */
 async function addCommands(): Promise<void> {
@@ -75,5 +82,5 @@ try {
   const code = isHoldfastError(thrown) ? thrown.code : (thrown as { code?: unknown } | null)?.code;
   const line = `${typeof code === "string" ? code : "error"}: ${messageOf(thrown)}\n`;
   const stack = isDebugging() ? `${inspect(thrown)}\n` : "";
-  process.stderr.write(plain(line + stack), () => process.exit(1));
+  process.stderr.write(plain(withoutSecrets(line + stack)), () => process.exit(1));
 }

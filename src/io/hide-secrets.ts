@@ -23,6 +23,10 @@ export function hideSecrets(url: string, mark = ""): string {
   return `${scheme}${credentials(scheme, user, mark)}${after}`;
 }
 
+/** Hides the secrets in a word of a command, such as `--store=URL`. Changes no other words. */
+export const hideSecretsInWord = (word: string, mark?: string): string =>
+  word.replace(/^(--[\w-]+=)?([a-z][a-z0-9+.-]*:\/\/.*)$/is, (_, flag = "", url) => flag + hideSecrets(url, mark));
+
 function isSecret(part: string): boolean {
   const [name] = new URLSearchParams(part).keys();
   return secretName.test(name ?? "");

@@ -86,6 +86,11 @@ describe("every command", () => {
       ["serve", "examples/counter", "--store", "ftp://me:secret@there"],
       'invalid_option: "ftp://…@there" is not a valid store URL; ',
     ],
+    [["view", "redis://me:secret@there/"], "cannot_load: the file redis://me@there/ does not exist\n"],
+    [
+      ["serve", "examples/counter", "--idle=redis://me:secret@there/"],
+      "invalid_option: option '--idle <duration>' argument 'redis://me@there/' is invalid.",
+    ],
     [["serve", "examples/counter", "--cold-after", "1h"], "invalid_option: --cold-after needs --cold"],
     [
       ["serve", "examples/counter", "--store", "memory:", "--cold", "sqlite:cold.db"],

@@ -2,7 +2,7 @@
 import type { Collected } from "../../rollout/collect.ts";
 import type { CollectionMetrics } from "../../rollout/metrics.ts";
 import { outputPaths } from "../../rollout/output.ts";
-import { hideSecrets } from "../../io/hide-secrets.ts";
+import { hideSecretsInWord } from "../../io/hide-secrets.ts";
 import { metricLines } from "../metrics/lines.ts";
 import { plainLine } from "../../io/plain.ts";
 import type { Progress } from "./progress.ts";
@@ -53,12 +53,7 @@ function nextLines({ scored, before, failed, stopped, gaveUp }: Collected, out: 
 function againText(): string {
   const given = process.argv.slice(2).filter((word) => word !== "--resume");
   // Secrets are hidden, because output is kept in logs.
-  const shown = given.map((word) =>
-    word.replace(
-      /^(--[\w-]+=)?([a-z][a-z0-9+.-]*:\/\/.*)$/is,
-      (_, flag = "", url) => flag + hideSecrets(url, "SECRET"),
-    ),
-  );
+  const shown = given.map((word) => hideSecretsInWord(word, "SECRET"));
   return ["npx", "holdfast", ...shown, "--resume"].map(quoted).join(" ");
 }
 
