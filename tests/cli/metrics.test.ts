@@ -58,6 +58,8 @@ test("--tasks prints a line per task, --all every statistic, --answer-key the vo
   }));
   const file = await writeRows(join(await newFolder(), "a.jsonl"), ...answered);
   const { stdout } = await run("metrics", file, "--tasks", "--all", "--answer-key", "answer");
+  // A single task has no interval.
+  expect(stdout).toMatch(/^mean reward +0.6667 +-$/m);
   expect(stdout).toMatch(/^task +rollouts +scored +mean/m);
   expect(stdout).toMatch(/^0 +3 +3 +0.6667 +0 +1 +0.5774 +- +-$/m);
   expect(stdout).toMatch(/^majority@3\/accuracy +100$/m);

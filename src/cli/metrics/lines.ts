@@ -28,9 +28,12 @@ export const kindText = (kind: string): string =>
 
 export function metricLines(metrics: CollectionMetrics): string[] {
   const { estimates, histogram } = metrics;
+  // The interval of a single task has no width, and means nothing.
+  const hasInterval = metrics.tasks.filter(({ scored }) => scored > 0).length > 1;
   const rows = chosen(estimates).map(({ name, value, low, high }) => {
     const unit = name.startsWith("pass") ? "%" : "";
-    return [toLabel(name), `${figure(value)}${unit}`, `${figure(low)}${unit} to ${figure(high)}${unit}`];
+    const interval = hasInterval ? `${figure(low)}${unit} to ${figure(high)}${unit}` : "-";
+    return [toLabel(name), `${figure(value)}${unit}`, interval];
   });
   return [
     ...(rows.length > 0 ? tableLines([["", "value", "95% interval"], ...rows]) : []),
