@@ -8,7 +8,7 @@ export function derivedId(...parts: string[]): string {
   return hash("sha256", JSON.stringify(parts), "base64url").slice(0, 32);
 }
 
-/** The codes of a call that was not started and may be sent again: it is running already, or too many calls wait. */
+/** The codes of a call to send again later: the first one is still running, or too many calls wait for the session. */
 const passing: ReadonlySet<string> = new Set(["call_in_progress", "session_crowded"]);
 
 /** Repeats a call until its outcome is known. After a crash, an external call counts as running until its timeout. */

@@ -124,6 +124,7 @@ export function createCalls(options: CallsOptions) {
 
   async function callConcurrent(pending: Call, prepared: Prepared): Promise<Answer> {
     const { log, id, tool, signal } = pending;
+    if (log.busy) assertRoom(log);
     // Refreshes first. Otherwise, the call could read an older state than its caller has seen through another process.
     await exclusive(log, signal, () => logs.refresh(log), pending);
     // A retry must not run the handler again, so look for a recorded answer first.
@@ -205,7 +206,8 @@ export function createCalls(options: CallsOptions) {
       return after(finish(session, began), event);
     };
     // Does the same as `exclusive`, but creates fewer promises, because every call runs this code.
-    if (log.busy) assertRoom(log);
+    // The handler of a detached call has run already, so a refusal would lose its result.
+    if (log.busy && !detached) assertRoom(log);
     const waiting = acquire(log, signal);
     if (waiting) await waiting;
     log.waited += pending.waited;

@@ -287,3 +287,21 @@ test("MISSING: a concurrent call that is overtaken by a rewind is refused like a
   hook = () => sessions.rewind(session, 1);
   await expect(sessions.call(session, "look", {}, { call: "1" })).rejects.toMatchObject({ code: "session_unseeded" });
 });
+
+test("ONCE: a concurrent tool's handler runs once for each call while the episode's queue is full", async () => {
+  let ran = 0;
+  const run = async (): Promise<void> => {
+    ran++;
+    await Promise.resolve();
+  };
+  const look = tool({ description: "Look.", concurrent: true, run });
+  const episodes = createSessions({
+    environment: defineEnvironment({ name: "crowded", tools: { look } }),
+    store: memoryStore(),
+  });
+  const { session } = await episodes.open();
+  const calls = await Promise.allSettled(Array.from({ length: 900 }, () => episodes.call(session, "look", {})));
+  const refused = calls.filter(({ status }) => status === "rejected");
+  expect(refused.length).toBeGreaterThan(0);
+  expect(ran).toBe(900 - refused.length);
+});
