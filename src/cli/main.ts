@@ -7,7 +7,7 @@ import { packageVersion } from "../server/version.ts";
 import { assertRequired, fitHelp, helpWidth } from "./help.ts";
 import { hideSecretsInWord } from "../io/hide-secrets.ts";
 import { plain, print } from "../io/plain.ts";
-import { surviveStrayRejections } from "./stray-rejections.ts";
+import { surviveStrayRejections } from "../rollout/stray-rejections.ts";
 
 const commands = new Map([
   ["init", () => import("./init.ts")],
@@ -43,10 +43,12 @@ const program = new Command("holdfast")
   })
   .hook("preAction", (_, command) => assertRequired(command));
 
-/** Hides the secrets in the URLs that the user typed, because output is kept in logs. */
+/** Hides the secrets of typed URLs in an error, because output is kept in logs. */
 function withoutSecrets(text: string): string {
-  const urls = process.argv.slice(2).map((word) => word.replace(/^--[\w-]+=/, ""));
-  return urls.reduce((shown, url) => shown.replaceAll(url, hideSecretsInWord(url)), text);
+  const typed = process.argv.slice(2).map((word) => word.replace(/^--[\w-]+=/, ""));
+  // Some commands remove slashes from the end of a URL.
+  const urls = typed.flatMap((word) => [word, word.replace(/\/+$/, "")]);
+  return urls.reduce((shown, url) => (url === "" ? shown : shown.replaceAll(url, () => hideSecretsInWord(url))), text);
 }
 
 /** Loads only the command that is used, because each command loads much code. Help and suggestions need all commands. */

@@ -77,7 +77,7 @@ export async function checkServed(served: Served): Promise<Checked[]> {
   const tools: Schemas = new Map([...named.map(({ tool }) => [tool, {}] as const), ...schemas]);
   if (tools.size === 0) {
     throw invalidOption(
-      `the server at ${url} does not list its tools; name one with --tool, or pass --tasks or the server's --token`,
+      `the server at ${hideSecrets(url)} does not list its tools; name one with --tool, or pass --tasks or the server's --token`,
     );
   }
   const unknown = named.find(({ tool }) => schemas.size > 0 && !schemas.has(tool));
@@ -90,7 +90,7 @@ export async function checkServed(served: Served): Promise<Checked[]> {
     const others = sampled.map((call) => [call]);
     return await runGymChecks({ url, task, calls, others, tools, solution, bestReward });
   } catch (thrown) {
-    throw cannotLoad(`cannot check ${url}: ${messageOf(thrown)}`, thrown);
+    throw cannotLoad(`cannot check ${hideSecrets(url)}: ${messageOf(thrown)}`, thrown);
   }
 }
 

@@ -87,6 +87,8 @@ describe("every command", () => {
       'invalid_option: "ftp://…@there" is not a valid store URL; ',
     ],
     [["view", "redis://me:secret@there/"], "cannot_load: the file redis://me@there/ does not exist\n"],
+    [["view", "redis://me:secret@there/$&"], "cannot_load: the file redis://me@there/$& does not exist\n"],
+    [["check", "http://me:secret@127.0.0.1:1/"], "cannot_load: no server answers at http://127.0.0.1:1"],
     [
       ["serve", "examples/counter", "--idle=redis://me:secret@there/"],
       "invalid_option: option '--idle <duration>' argument 'redis://me@there/' is invalid.",
