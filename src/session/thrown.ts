@@ -109,7 +109,9 @@ const isAuthors = (frame: Frame): boolean =>
 /** Returns whether a bug in Holdfast's own code is the cause, as far as the stack trace shows. */
 export function isOwnFault(thrown: unknown): boolean {
   const frames = framesIn(thrown);
-  return !isHoldfastError(thrown) && frames.some(isOwn) && !frames.some(isAuthors);
+  // An author's package may be in node_modules too.
+  const first = frames.find(({ path }) => !path.startsWith("node:"));
+  return !isHoldfastError(thrown) && first !== undefined && isOwn(first) && !frames.some(isAuthors);
 }
 
 const isInside = (path: string): boolean => {

@@ -2,7 +2,8 @@
 import { createSessions, defineEnvironment, HoldfastError, memoryStore, refuse, tool, type Thrown } from "holdfast";
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
-import { describeThrown, thrownIn } from "../../src/session/thrown.ts";
+import { fileURLToPath } from "node:url";
+import { describeThrown, isOwnFault, thrownIn } from "../../src/session/thrown.ts";
 
 function broken(): never {
   const nothing = undefined as unknown as { foo: { bar: number } };
@@ -205,4 +206,21 @@ describe("a description", () => {
     elsewhere.stack = "Error: no\n    at run (/srv/secret/environment.ts:12:5)\n    at /srv/x.ts:1:1";
     expect(describeThrown(elsewhere, "roll").place).toBe("roll (environment.ts:12)");
   });
+});
+
+test.each([
+  ["Holdfast's code alone", false, ["src/session/call.ts"], true],
+  ["an author's code", false, ["examples/counter/environment.ts"], false],
+  ["Holdfast's code, called by an author's", false, ["src/session/call.ts", "examples/counter/environment.ts"], false],
+  ["an author's package, called by Holdfast", false, ["node_modules/my-env/index.js", "src/session/call.ts"], false],
+  ["no code", false, [], false],
+  ["Holdfast, on purpose", true, ["src/session/call.ts"], false],
+])("an error thrown by %s: whether it is a bug of Holdfast", (_, isCoded, files, expected) => {
+  const error = isCoded ? new HoldfastError("store_failed", "no") : new Error("no");
+  const root = fileURLToPath(new URL("../..", import.meta.url));
+  const frames = ["node:internal/timers", ...files.map((file) => root + file)].map(
+    (path) => `    at run (${path}:1:2)`,
+  );
+  error.stack = ["Error: no", ...frames].join("\n");
+  expect(isOwnFault(error)).toBe(expected);
 });
