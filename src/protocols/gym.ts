@@ -319,7 +319,9 @@ export function gymProtocol({ sessions, tokens, bindings, aggregate }: GymProtoc
       const { session, episode, verdict, reseeds, verdicts } = verified;
       if (episode === 0) return await unseeded(row);
       if (verdicts > 1 && isWhole(row)) await assertFirst(sessions, verified, response);
-      return ok({ ...row, ...verdict, session_id: session, holdfast: { episode, reseeds, verdicts } });
+      // A judge may call its own text `response`. It must not replace the transcript.
+      const transcript = given === undefined ? undefined : { response: given };
+      return ok({ ...row, ...verdict, ...transcript, session_id: session, holdfast: { episode, reseeds, verdicts } });
     } catch (thrown) {
       if (!isHoldfastError(thrown) || !isWhole(row)) throw thrown;
       return failedReply(row, toFailure(thrown));

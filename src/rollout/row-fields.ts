@@ -59,9 +59,9 @@ export function toVerdictFields(given: TaskRow, echoed?: TaskRow): TaskRow {
   const [fields, metrics]: [TaskRow, TaskRow] = [{}, {}];
   for (const [name, value] of Object.entries(given)) {
     const isField = besideReward.has(name) || name.startsWith("_ng_") || (echoed && aboutEpisode.has(name));
-    // A judge may call its own text `response`. It must not replace the transcript.
-    const isText = name === "response" && !isObject(value);
-    if (isField && !isText) setOwn(fields, name, value);
+    // A judge may call its own answer `response`. It must not replace the transcript.
+    const isOther = name === "response" && !(isObject(value) && Array.isArray(value["output"]));
+    if (isField && !isOther) setOwn(fields, name, value);
     else if (name === "metrics" && isObject(value)) Object.assign(metrics, value);
     else if (!echoed || !Object.hasOwn(echoed, name) || !equalJson(echoed[name], value)) setOwn(metrics, name, value);
   }

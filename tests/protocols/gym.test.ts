@@ -58,6 +58,13 @@ onEveryStore("a client that keeps only the cookies of the last reply keeps its s
   });
 });
 
+test("a judge's text that verify returns as `response` does not replace the transcript", async () => {
+  const judged = defineEnvironment({ name: "judged", tools: {}, verify: () => ({ reward: 1, response: "Correct." }) });
+  const { client } = start(judged);
+  await client.post("/seed_session", row);
+  expect((await client.post("/verify", { ...row, response })).json).toMatchObject({ reward: 1, response });
+});
+
 describe("the wire", () => {
   test("reports that it is available, and whether rollouts can be verified again", async () => {
     const { client } = start(gymCounter);
