@@ -19,7 +19,7 @@ export function refuseUnknown(
 ): void {
   // Every call of a tool runs this, and unlike Object.entries it creates no arrays.
   for (const name in options) {
-    if (Object.hasOwn(known, name) || options[name as never] === undefined) continue;
+    if (Object.hasOwn(known, name) || !Object.hasOwn(options, name) || options[name as never] === undefined) continue;
     throw refusal(`${owner} has no option "${name}"${suggest(name, Object.keys(known))}`);
   }
 }

@@ -193,8 +193,10 @@ export function createConversations(options: ConversationOptions): Conversations
 
   /**
    * Copies the parent's events, so versions, times and random numbers stay the same. Then adds an event that sets the
-   * keys in `set`. */
+   * keys in `set`.
+   */
   async function fork(child: string, parent: string, at: number, options: ConversationFork): Promise<Session> {
+    refuseUnknown("fork", options, { version: true, session: true, set: true }, invalidOption);
     const { session } = await logs.load(parent, options.version);
     const set = copyJson(options.set ?? {}, "set", "drop") as AgentState;
     const { version } = session;

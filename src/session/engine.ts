@@ -6,8 +6,9 @@ import { HoldfastError, invalidOption, isHoldfastError } from "../core/errors.ts
 import { isEventOf, type EndReason, type Event, type Labels, type Thrown } from "../core/event.ts";
 import { copyJson, equalJson } from "../core/json.ts";
 import { isInForce, type Session } from "../core/session.ts";
-import type { ForkOptions, SavedSession, SessionInfo, SessionsBase } from "../core/sessions.ts";
+import type { ForkOptions, ListFilter, SavedSession, SessionInfo, SessionsBase } from "../core/sessions.ts";
 import type { Store } from "../core/store.ts";
+import { refuseUnknown } from "../core/suggest.ts";
 import type { CacheLimits } from "./cache.ts";
 import { exclusive } from "./exclusive.ts";
 import { newId } from "./id.ts";
@@ -54,6 +55,13 @@ export interface Kind<State, Fork extends ForkOptions> {
 
 type SharedVerbs<State, Fork> = Omit<SessionsBase<State>, "open" | "fork" | "replay"> & {
   fork(session: string, options?: Fork): Promise<SessionInfo>;
+};
+
+const ofList: Record<keyof Omit<ListFilter, "user" | "labels">, true> = {
+  open: true,
+  openedBefore: true,
+  idleBefore: true,
+  after: true,
 };
 
 export function createEngine<State, Fork extends ForkOptions>(kind: Kind<State, Fork>, options: EngineOptions) {
@@ -267,7 +275,9 @@ export function createEngine<State, Fork extends ForkOptions>(kind: Kind<State, 
       version === undefined
         ? read(id, readState)
         : track(async () => readState((await logs.load(id, version)).session)),
-    async *events(id, { after = 0 } = {}) {
+    async *events(id, options = {}) {
+      const { after = 0 } = options;
+      refuseUnknown("events", options, { after }, invalidOption);
       if (!Number.isInteger(after) || after < 0) throw invalidOption("`after` must be a version, or 0");
       // Throws if the session belongs to another environment. Does not copy the state, which may be large.
       await use(id, () => Promise.resolve());
@@ -275,6 +285,7 @@ export function createEngine<State, Fork extends ForkOptions>(kind: Kind<State, 
     },
     async *list({ user, labels, ...filter } = {}) {
       assertRunning();
+      refuseUnknown("list", filter, ofList, invalidOption);
       const wanted = { ...labels, ...(user !== undefined && { user }) };
       const isLabelled = kind.conversation !== undefined || Object.keys(wanted).length > 0;
       let count = 0;

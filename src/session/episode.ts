@@ -70,8 +70,9 @@ export function createEpisodes<E extends AnyEnvironment>(options: EpisodeOptions
     return logs.create(session, [opened, { ...seeding, episode: 1, labels }]);
   }
 
-  async function fork(child: string, parent: string, at: number, { version }: ForkOptions): Promise<Session> {
-    const { session } = await logs.load(parent, version);
+  async function fork(child: string, parent: string, at: number, options: ForkOptions): Promise<Session> {
+    refuseUnknown("fork", options, { version: true, session: true }, invalidOption);
+    const { session } = await logs.load(parent, options.version);
     const { task, episode, randomness, labels, state } = session;
     const opened: EventOf<"session.opened"> = {
       type: "session.opened",

@@ -1,6 +1,7 @@
 // The HTTP store: your own service stores the logs. docs/http-store.md is its contract.
-import { HoldfastError } from "../core/errors.ts";
+import { HoldfastError, invalidOption } from "../core/errors.ts";
 import type { Filter, Store } from "../core/store.ts";
+import { refuseUnknown } from "../core/suggest.ts";
 import { createStore, type Driver, type Write } from "./front.ts";
 import { createAttempts } from "./front/attempts.ts";
 import { timeMark, timeOfMark } from "./front/mark.ts";
@@ -27,7 +28,9 @@ const [pageFactor, largestPage] = [4, 512];
  * @example
  * const store = await httpStore({ url: "https://example.com/store" });
  */
-export async function httpStore({ url }: HttpStoreOptions): Promise<Store> {
+export async function httpStore(options: HttpStoreOptions): Promise<Store> {
+  const { url } = options;
+  refuseUnknown("httpStore", options, { url }, invalidOption);
   const address = addressOf(url);
   const name = `the HTTP store ${address.shown}`;
   const client = await createClient(address);

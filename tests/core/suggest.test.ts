@@ -17,6 +17,7 @@ import {
 import { chatModel } from "holdfast/models/chat";
 import { randomModel } from "holdfast/models/random";
 import { mount, serve } from "holdfast/serve";
+import { httpStore } from "holdfast/stores/http";
 import { postgresStore } from "holdfast/stores/postgres";
 import { redisStore } from "holdfast/stores/redis";
 import { s3Store } from "holdfast/stores/s3";
@@ -119,8 +120,18 @@ test("sessions refuse a misspelt option: without its id, a repeated call would b
   await expect(sessions.open(misspelt)).rejects.toThrow('open has no option "id"');
   await expect(sessions.seed(session, {}, misspelt)).rejects.toThrow('seed has no option "id"');
   await expect(sessions.verify(session, misspelt)).rejects.toThrow('verify has no option "id"');
+  await expect(sessions.fork(session, { versoin: 1 } as never)).rejects.toThrow("did you mean version?");
+  await expect(firstOf(sessions.events(session, { afetr: 2 } as never))).rejects.toThrow("did you mean after?");
+  await expect(firstOf(sessions.list({ opn: true } as never))).rejects.toThrow("did you mean open?");
   const conversations = createSessions({ app: "app", store });
   await expect(conversations.open({ usr: "ann" } as never)).rejects.toThrow("did you mean user?");
+  const { session: talk } = await conversations.open();
+  await expect(conversations.fork(talk, { sett: {} } as never)).rejects.toThrow("did you mean set?");
+});
+
+test("httpStore refuses a misspelt option, because without its token a service would be asked without one", async () => {
+  const options = { url: "http://127.0.0.1:1", token: "abc" } as never;
+  await expect(httpStore(options)).rejects.toThrow('httpStore has no option "token"; the options are url');
 });
 
 test("serve and mount refuse a misspelt option, because without its token a server would be open", async () => {
@@ -134,3 +145,8 @@ test("serve and mount refuse a misspelt option, because without its token a serv
 test("an option that is undefined counts as missing", () => {
   expect(() => tool({ description: "", run: () => 1, concurent: undefined } as never)).not.toThrow();
 });
+
+async function firstOf<T>(all: AsyncIterable<T>): Promise<T | undefined> {
+  for await (const one of all) return one;
+  return undefined;
+}
