@@ -19,8 +19,8 @@ export interface Limits {
   /** Bytes per second at which a body must arrive. Default 1,024. */
   uploadRate: number;
   /**
-   * Total size in bytes of all replies that wait for clients that read slowly or not at all. Beyond it, the connections
-   * that have waited longest are closed. Default 268,435,456.
+   * Total length of all replies that wait for clients that read slowly or not at all. Beyond it, the connections with
+   * the most unread characters are closed. WebSocket messages have the same limit again. Default 268,435,456.
    */
   unread: number;
   /** Milliseconds within which a request must arrive completely. Default 60,000. */

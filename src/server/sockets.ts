@@ -174,8 +174,6 @@ export function serveSockets(app: App, limits: Limits, serveAgain: (socket: Dupl
       if (!current) return;
       const { message, start } = current;
       const thrown = message.thrown ?? message.fault;
-      // A channel may keep its last message, and an idle connection must not keep a large one in memory.
-      message.body = undefined;
       const status = thrown === undefined ? 200 : isHoldfastError(thrown) ? thrown.status : 500;
       log.request({ method: "WS", path, status, ms: performance.now() - start, session: message.session, thrown });
       current = undefined;
@@ -200,6 +198,8 @@ export function serveSockets(app: App, limits: Limits, serveAgain: (socket: Dupl
       const { value: text, done } = await replies.next();
       if (done) return false;
       leavePlace();
+      // A channel may keep its last message, and an idle connection must not keep a large one in memory.
+      if (current) current.message.body = undefined;
       logged();
       own.sending = ticks;
       await new Promise<void>((resolve) => socket.send(text, () => resolve()));
@@ -215,6 +215,7 @@ export function serveSockets(app: App, limits: Limits, serveAgain: (socket: Dupl
       code = codes.failed;
     } finally {
       leavePlace();
+      void replies.return?.();
     }
     closed(socket, allDone && code === codes.done ? codes.goingAway : code);
   }

@@ -13,13 +13,18 @@ export interface Sent {
 export function createUnread({ requestTimeout, unread }: Limits, tick: number) {
   const timeoutTicks = Math.ceil(requestTimeout / tick);
 
-  /** Called once per tick. Cuts clients that have not read for long, and the slowest clients of too many bytes. */
+  /**
+   * Called once per tick. Cuts clients that have not read for too long. If all the others together leave too much
+   * unread, cuts those that leave the most.
+   */
   return function cutUnread(replies: readonly Sent[], ticks: number): void {
+    // In its first tick, a client may just be reading.
+    const slow = replies.filter(({ since }) => ticks - since > 1);
     let total = replies.reduce((sum, { connection }) => sum + connection.writableLength, 0);
-    for (const { connection, since } of replies.toSorted((a, b) => a.since - b.since)) {
-      const age = ticks - since;
-      // In its first tick, a client may just be reading.
-      if (age <= timeoutTicks && (age <= 1 || total <= unread)) return;
+    for (const { connection, since } of slow.sort(
+      (a, b) => b.connection.writableLength - a.connection.writableLength,
+    )) {
+      if (ticks - since <= timeoutTicks && total <= unread) continue;
       total -= connection.writableLength;
       connection.destroy();
     }

@@ -427,25 +427,26 @@ describe("disconnecting clients", () => {
   });
 });
 
-test("replies that clients do not read share one budget of memory; the one that waited longest is cut", async () => {
+test("replies that clients do not read share one budget of memory; the largest one that waits is cut", async () => {
   const page: Protocol = {
     name: "page",
-    handle: () => Promise.resolve({ status: 200, text: "x".repeat(40_000_000) }),
+    handle: ({ path }) =>
+      Promise.resolve({ status: 200, text: "x".repeat(path === "/small" ? 8_000_000 : 40_000_000) }),
   };
   const { port } = await served(appOf([page]), { requestTimeout: 12_000, unread: 50_000_000 });
-  const asked = (): ReturnType<typeof raw> => {
+  const asked = (path: string): ReturnType<typeof raw> => {
     const connection = raw(port);
     connection.socket.pause();
-    connection.send("GET / HTTP/1.1\r\nhost: x\r\n\r\n");
+    connection.send(`GET ${path} HTTP/1.1\r\nhost: x\r\n\r\n`);
     return connection;
   };
-  const first = asked();
+  const [small, first] = [asked("/small"), asked("/")];
   await sleep(1_100);
-  const second = asked();
+  const second = asked("/");
   await sleep(2_500);
-  for (const { socket } of [first, second]) socket.resume();
+  for (const { socket } of [small, first, second]) socket.resume();
   await until(() => first.closed);
-  expect(await second.replies(1)).toMatchObject([{ status: 200 }]);
+  for (const kept of [small, second]) expect(await kept.replies(1)).toMatchObject([{ status: 200 }]);
 });
 
 test("requests above max_inflight are told to retry, with their cookie; probes are not", async () => {

@@ -1,4 +1,5 @@
 // WebSockets on the host: limits, order, slow and silent clients, pages of other sites, and the end of the server.
+import { once } from "node:events";
 import { connect } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, expect, test } from "vitest";
@@ -81,6 +82,24 @@ test("an idle connection keeps no message in memory", async () => {
   socket.send('"large"');
   await until(() => replies.length === 1);
   expect([replies, messages]).toEqual([['"large"'], [{ body: undefined }]]);
+});
+
+test("replies that clients do not read share one budget of memory; the largest one that waits is cut", async () => {
+  const answering: Channel = async function* (messages) {
+    for await (const { body } of messages) yield "x".repeat(Number(body));
+  };
+  const { url } = await served(appOf([{ name: "answering", handle: () => undefined, connect: () => answering }]), {
+    unread: 30_000_000,
+  });
+  const [small, large] = [await dial(`${url}/talk`), await dial(`${url}/talk`)];
+  const closed = once(large.socket, "close");
+  for (const { socket } of [small, large]) socket.pause();
+  small.socket.send("8000000");
+  large.socket.send("40000000");
+  await sleep(3_500);
+  for (const { socket } of [small, large]) socket.resume();
+  await closed;
+  await until(() => small.replies.length === 1);
 });
 
 test("a message that is not JSON, or too deep, is passed on as a fault; the connection stays open", async () => {
