@@ -2,7 +2,7 @@
 import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { Command } from "commander";
-import { invalidOption, messageOf } from "../core/errors.ts";
+import { invalidOption, isHoldfastError, messageOf } from "../core/errors.ts";
 import { summarizeThrown, type Thrown } from "../core/event.ts";
 import type { Json } from "../core/json.ts";
 import { sample } from "../core/json-sample.ts";
@@ -121,7 +121,8 @@ async function checkEnvironment(target: string, { tasks: chosen, calls, onError 
     results.push(...served.map((checked) => elsewhere(checked, url, target)));
   } catch (thrown) {
     // An environment that cannot be seeded cannot be checked over HTTP. A check above says more about the reason.
-    if (!results.some(({ result }) => result === "fail")) throw thrown;
+    const isLoad = isHoldfastError(thrown) && thrown.code === "cannot_load";
+    if (!isLoad || !results.some(({ result }) => result === "fail")) throw thrown;
     results.push({ what: "the checks over HTTP", result: "skipped", message: messageOf(thrown), why: "" });
   } finally {
     await close();

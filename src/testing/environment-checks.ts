@@ -18,8 +18,8 @@ export interface EnvironmentToCheck {
   onError(error: Thrown): void;
 }
 
-/** Adds the author's line to an error of the solution. The other errors have been reported, or are messages of a check. */
-function explain(thrown: unknown): string {
+/** Adds the author's line to an error that the solution threw. */
+function explainSolution(thrown: unknown): string {
   if (isHoldfastError(thrown) || thrown instanceof AssertionError) return messageOf(thrown);
   return summarizeThrown(describeThrown(thrown, "the solution"));
 }
@@ -28,7 +28,7 @@ export async function runEnvironmentChecks(checked: EnvironmentToCheck): Promise
   const { environment, tasks, solution, onError } = checked;
   const open = () => createSessions({ environment, store: memoryStore(), onError });
   const results: Checked[] = [];
-  const attempt = async (what: string, run: () => Promise<void>): Promise<void> => {
+  const attempt = async (what: string, run: () => Promise<void>, explain = messageOf): Promise<void> => {
     const why = "Every environment must pass this check; see docs/promises.md.";
     await run().then(
       () => results.push({ what, result: "pass", why }),
@@ -37,7 +37,7 @@ export async function runEnvironmentChecks(checked: EnvironmentToCheck): Promise
   };
   for (const { name, run } of environmentCases) await attempt(name, () => run({ open, tasks }));
   for (const { name, run } of solutionCases) {
-    if (solution) await attempt(name, () => run({ open, tasks, solution }));
+    if (solution) await attempt(name, () => run({ open, tasks, solution }), explainSolution);
     else
       results.push({ what: name, result: "skipped", message: "there is no solution next to the environment", why: "" });
   }
