@@ -3,6 +3,7 @@ import { agentSchema, type Agent, type ReadonlyAgentContext } from "../core/agen
 import type { ToolDefinition } from "../core/environment.ts";
 import type { ToolSchema } from "../core/model.ts";
 import { toJsonSchema } from "../core/schema.ts";
+import { orAborted } from "./callbacks.ts";
 
 export function toolSchema(name: string, { description, input }: ToolDefinition): ToolSchema {
   const parameters = { type: "object", properties: {}, ...toJsonSchema(input) };
@@ -26,6 +27,6 @@ export async function toolsetTools(agent: Agent, signal: AbortSignal): Promise<T
     stored: async () => ({}),
   };
   const toolsets = agent.kind === "model" ? agent.toolsets : [];
-  const listed = await Promise.allSettled(toolsets.map(async (toolset) => toolset.list(context)));
+  const listed = await Promise.allSettled(toolsets.map(async (toolset) => orAborted(signal, toolset.list(context))));
   return listed.flatMap((one) => (one.status === "rejected" ? [] : one.value));
 }
