@@ -4,6 +4,7 @@ import type { Protocol } from "../core/protocol.ts";
 import { conversationRouter, type ConversationRestOptions } from "./rest/conversations.ts";
 import { episodeRouter, type EpisodeRestOptions } from "./rest/episodes.ts";
 
+export type { EpisodeRestOptions };
 export type RestOptions = EpisodeRestOptions | ConversationRestOptions;
 
 /**

@@ -1,4 +1,5 @@
 // forUsers(): a protocol of agents for requests with user tokens. The protocol sees only that user's conversations.
+import { dropOldest } from "../core/drop-oldest.ts";
 import { HoldfastError } from "../core/errors.ts";
 import type { Protocol } from "../core/protocol.ts";
 import type { AgentState } from "../core/shared-state.ts";
@@ -24,8 +25,7 @@ export function forUsers(
     if (known) return known;
     const own = create(agents.map((served) => agentOf(served, user)));
     kept.set(user, own);
-    const [oldest] = kept.keys();
-    if (kept.size > mostKept && oldest !== undefined) kept.delete(oldest);
+    dropOldest(kept, mostKept);
     return own;
   }
 
