@@ -14,8 +14,8 @@ export function createUnread({ requestTimeout, unread }: Limits, tick: number) {
   const timeoutTicks = Math.ceil(requestTimeout / tick);
 
   /**
-   * Called once per tick. Cuts clients that have not read for too long. If all the others together leave too much
-   * unread, cuts those that leave the most.
+   * Called once per tick. Cuts clients that have not read for too long. If the others leave too much unread in total,
+   * cuts the clients with the most unread data.
    */
   return function cutUnread(replies: readonly Sent[], ticks: number): void {
     // In its first tick, a client may just be reading.
