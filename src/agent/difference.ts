@@ -1,8 +1,8 @@
 // Compares recorded events with the events of a replay, and describes them in messages.
-import type { Delta } from "../core/delta.ts";
+import { changed, type Delta } from "../core/delta.ts";
 import type { Event } from "../core/event.ts";
 import { showJson } from "../core/ellipsis.ts";
-import { copyJson, unescapeKey, type firstDifference, type Json } from "../core/json.ts";
+import { copyJson, equalJson, firstDifference, unescapeKey, type Json } from "../core/json.ts";
 
 export interface Difference {
   same: false;
@@ -74,6 +74,18 @@ export function comparableDelta(delta: Delta = []): Delta {
 
 function withoutHandles(state: Json): Json {
   return Object.fromEntries(Object.entries(Object(state) as object).filter(([key]) => !isHandle(key))) as Json;
+}
+
+/** Compares two changes of a state. Two deltas count as equal if they lead to the same state. */
+export function differentChange(state: Json, expected: Delta, actual: Delta): ReturnType<typeof firstDifference> {
+  const [recorded, now] = [comparableDelta(expected), comparableDelta(actual)];
+  if (equalJson(recorded as Json, now as Json)) return undefined;
+  try {
+    if (equalJson(changed(state, recorded), changed(state, now))) return undefined;
+  } catch {
+    // The recorded delta cannot be applied to the current state.
+  }
+  return firstDifference({ delta: recorded as Json }, { delta: now as Json });
 }
 
 /** Describes the first difference between two events for a message. */

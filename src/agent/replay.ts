@@ -9,7 +9,7 @@ import { invalidOption, isHoldfastError, messageOf } from "../core/errors.ts";
 import type { Event, EventOf, NumberedEvent } from "../core/event.ts";
 import { copyJson, firstDifference, unescapeKey, type Json } from "../core/json.ts";
 import type { FunctionCallOutput } from "../core/model.ts";
-import { comparableDelta, inWords, named, type Difference } from "./difference.ts";
+import { differentChange, inWords, named, type Difference } from "./difference.ts";
 import { createRecording, type RecordedEvent, type Recording } from "./recording.ts";
 import { runWith, type RunOptions } from "./run.ts";
 
@@ -159,6 +159,7 @@ function readStateDelta({ delta = [], shared = [] }: EventOf<"invocation.began" 
 /** Repeats a change of the session between invocations. */
 async function repeat(event: NumberedEvent, sessions: Conversations, session: string): Promise<Difference | undefined> {
   const { version } = event;
+  const before = (await sessions.state(session)) as Json;
   if (event.type === "session.rewound") await sessions.rewind(session, event.to);
   else if (event.type === "session.updated") await updateAgain(event, sessions, session);
   else if (event.type === "session.closed") {
@@ -168,13 +169,10 @@ async function repeat(event: NumberedEvent, sessions: Conversations, session: st
     const message = `event ${version}: ${named(event)} cannot occur in an agent's session`;
     return { same: false, version, expected: event, actual: undefined, message };
   }
-  const compared = ({ type, delta, ...rest }: Event): Json => ({
-    type,
-    to: (rest as { to?: number }).to ?? null,
-    delta: comparableDelta(delta) as Json,
-  });
+  const compared = ({ type, ...rest }: Event): Json => ({ type, to: (rest as { to?: number }).to ?? null });
   for await (const now of sessions.events(session, { after: version - 1 })) {
-    const found = firstDifference(compared(event), compared(now));
+    const found =
+      firstDifference(compared(event), compared(now)) ?? differentChange(before, event.delta ?? [], now.delta ?? []);
     if (!found) return undefined;
     const [expected, actual] = found.values;
     const message = `event ${version} (${event.type}): ${inWords(found)}`;

@@ -1,5 +1,5 @@
 // replay as a verb of conversations, on every store: it runs the agent again in memory and changes nothing.
-import { defineAgent, scriptedModel, tool, type Agent, type AgentState } from "holdfast";
+import { defineAgent, scriptedModel, tool, type Agent, type AgentState, type Conversations } from "holdfast";
 import { expect } from "vitest";
 import { z } from "zod";
 import { finish, onEveryStore } from "./engine.ts";
@@ -49,3 +49,56 @@ onEveryStore("a replay without an agent is refused, as is one of a session that 
   await expect(sessions.replay(session)).rejects.toMatchObject({ code: "invalid_option", message: /needs the agent/ });
   await expect(sessions.replay("nope", { agent: counter() })).rejects.toMatchObject({ code: "session_not_found" });
 });
+
+const parts = ["update", "label", "fork"] as const;
+
+onEveryStore(
+  "REPLAY: lists and objects in the state stay the same after an update, a label and a fork",
+  async (place) => {
+    const agent = counter();
+    const sessions = place.engine("app", { agent });
+    for (const part of parts) {
+      const state = { list: [1], object: { a: 1 }, empty: [], "user:profile": { name: "Ann" } };
+      let { session } = await sessions.open({ state });
+      if (part === "update") await sessions.update(session, (now) => void now["list"].push(2));
+      else if (part === "label") await sessions.label(session, { title: "Dinner" });
+      else ({ session } = await sessions.fork(session, { set: { object: { a: 1, b: 2 } } }));
+      await finish(agent, { sessions, session, message: "go" });
+      expect(await sessions.replay(session), part).toMatchObject({ same: true });
+    }
+  },
+);
+
+onEveryStore("REPLAY: a turn that failed, was cancelled and then ended comes out the same", async (place) => {
+  let answers: "fails" | "hangs" | "answers" = "fails";
+  const agent = defineAgent({
+    name: "unsteady",
+    model: {
+      name: "unsteady",
+      respond: async (_, { signal } = {}) => {
+        if (answers === "fails") throw new Error("the server is gone");
+        if (answers === "hangs") await new Promise((_, reject) => signal?.addEventListener("abort", reject));
+        return { status: "completed", output: [{ type: "message", role: "assistant", content: "ok" }] };
+      },
+    },
+  });
+  const sessions = place.engine("app", { agent });
+  const { session } = await sessions.open();
+  await finish(agent, { sessions, session, message: "go" });
+  answers = "hangs";
+  const cancelling = new AbortController();
+  const running = finish(agent, { sessions, session, signal: cancelling.signal });
+  await expect.poll(async () => (await logTypes(sessions, session)).at(-1)).toBe("turn.taken");
+  cancelling.abort();
+  await running.catch(() => undefined);
+  answers = "answers";
+  await finish(agent, { sessions, session });
+  await sessions.update(session, (state) => void (state["after"] = 1));
+  expect(await sessions.replay(session)).toMatchObject({ same: true });
+});
+
+async function logTypes(sessions: Conversations, session: string): Promise<string[]> {
+  const types: string[] = [];
+  for await (const { type } of sessions.events(session)) types.push(type);
+  return types;
+}
