@@ -65,18 +65,23 @@ function place(node: Node, pointer: string, base: Json | undefined, now: Json | 
     return;
   }
   if (equalJson(base, now)) {
-    merged.delta.push(...operations);
+    addAll(operations, merged);
     return;
   }
   const assigned = operations[whole];
   if (assigned && !isRewrite(assigned)) {
     replace(assigned, now, merged);
-    merged.delta.push(...operations.slice(whole + 1));
+    addAll(operations.slice(whole + 1), merged);
   } else if (isGrown(operations, pointer, base, now)) {
     for (const { value } of operations) merged.delta.push({ op: "add", path: `${pointer}/-`, value });
   } else {
     merged.refused.push(pointer);
   }
+}
+
+/** Does not use `push(...list)`, which overflows the stack if the list is long. */
+function addAll(operations: Delta, { delta }: Merged): void {
+  for (const operation of operations) delta.push(operation);
 }
 
 function replace(operation: Operation, now: Json | undefined, { delta, overwrote }: Merged): void {

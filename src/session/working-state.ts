@@ -179,8 +179,9 @@ function placeAll(all: readonly Write[], from: AgentState, isStateWanted = true)
     }
     const placed: Write = merged ? { ...write, base: state, delta: merged.delta, after: undefined } : write;
     writes.push(placed);
-    delta.push(...placed.delta);
-    if (merged) overwrote.push(...merged.overwrote);
+    // Not `push(...list)`, which overflows the stack if the list is long.
+    for (const operation of placed.delta) delta.push(operation);
+    for (const path of merged?.overwrote ?? []) overwrote.push(path);
     if (!isStateWanted && at === all.length - 1) break;
     placed.after ??= changed(state as Json, placed.delta) as AgentState;
     state = placed.after;

@@ -316,3 +316,19 @@ onEveryStore("SERIAL: an update of a key that was also assigned in the same call
     expect(events[1]).toMatchObject({ overwrote: ["/user:v"] });
   }
 });
+
+test("a step that changes very many keys commits", async () => {
+  const agent = defineAgent({
+    name: "filler",
+    model: scriptedModel(["Filled."]),
+    callbacks: {
+      beforeAgent: ({ state }) => {
+        for (let index = 0; index < 150_000; index++) state["map"][`k${index}`] = index;
+      },
+    },
+  });
+  const sessions = createSessions({ app: "app", store: memoryStore() });
+  const { session } = await sessions.open({ state: { map: {} } });
+  await finish(agent, { sessions, session, message: "go", throwOnFailure: true });
+  expect(Object.keys((await sessions.state(session))["map"])).toHaveLength(150_000);
+});
