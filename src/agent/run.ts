@@ -58,8 +58,8 @@ export interface RunOptions {
   /** Also yields pieces of answers in progress. Default false. */
   stream?: boolean | undefined;
   /**
-   * The turn's id. A retry with the same message gets the recorded events and outcome, or continues an interrupted
-   * turn. A different message with the same id is refused with `call_conflict`.
+   * The turn's id. A retry with the same message gets the recorded events and outcome. If the turn was interrupted, the
+   * retry gets the recorded events and continues the turn. A different message with the same id is refused with `call_conflict`.
    */
   call?: string | undefined;
   /**
@@ -306,6 +306,7 @@ async function* runEntered(
       }
       isBegun = true;
     };
+    const earlier = entered.continued && !entered.isAnswering ? recordedPart(entered, call) : [];
     working = (async (): Promise<Ran> => {
       await begin();
       const about = { session, invocation: start.invocation, repeated: false };
@@ -332,6 +333,7 @@ async function* runEntered(
         throw thrown;
       },
     );
+    for (const event of earlier) yield event;
     yield* channel.read(working);
     return await working;
   } catch (thrown) {
@@ -347,6 +349,12 @@ async function* runEntered(
     await working?.catch(() => undefined);
     if (!working) await entered.leave();
   }
+}
+
+/** Returns the recorded events of the part of a turn that a call id began. A retry that continues the part gets them. */
+function recordedPart({ steps }: Entered, call: string | undefined): RunEvent[] {
+  const began = call === undefined ? -1 : steps.findIndex((event) => "call" in event && event.call === call);
+  return began < 0 ? [] : (steps.slice(began).filter(({ type }) => !type.startsWith("turn.")) as RunEvent[]);
 }
 
 type BeganEvent = Extract<NewAgentEvent, { type: "invocation.began" | "client.answered" }>;

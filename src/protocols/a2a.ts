@@ -69,7 +69,11 @@ export function a2aProtocol(options: A2aProtocolOptions): DecoratingProtocol {
     };
   }
 
-  async function start(params: Fields, isStream: boolean): Promise<{ session: string; running: Running; sent: Sent }> {
+  /** `known`: if the message continues an interrupted task, the newest version before; otherwise 0. */
+  async function start(
+    params: Fields,
+    isStream: boolean,
+  ): Promise<{ session: string; running: Running; sent: Sent; known: number }> {
     const given = readSent(params);
     const sent = given.taskId === undefined ? given : await withResults(given, given.taskId);
     const session = sent.contextId ?? (await sessionForMessage(sessions, sent.messageId, undefined));
@@ -77,8 +81,10 @@ export function a2aProtocol(options: A2aProtocolOptions): DecoratingProtocol {
     const said = { message: items.length > 0 ? items : undefined, results: results.length > 0 ? results : undefined };
     // The run ignores the request's signal: after a disconnect, a client can read the task, or end it with CancelTask.
     const asked = { sessions, session, ...said, call, stream: isStream };
+    const before = isStream ? await sessions.peek(session) : undefined;
+    const known = before?.turn?.call === call ? (before?.version ?? 0) : 0;
     const running = runAgent(options, { ...asked, busy: "refuse" });
-    return { session, running: detached(running, (after) => sessions.events(session, { after })), sent };
+    return { session, running: detached(running, (after) => sessions.events(session, { after })), sent, known };
   }
 
   /** Reads the results in a message for a waiting task. Without results, its text is the result of the only open call. */
@@ -133,7 +139,7 @@ export function a2aProtocol(options: A2aProtocolOptions): DecoratingProtocol {
   }
 
   async function streamMessage({ id, params }: Rpc, signal: AbortSignal): Promise<Reply> {
-    const { session, running } = await start(params, true);
+    const { session, running, known } = await start(params, true);
     const family = createFamily(agent);
     let stream: ReturnType<typeof createTaskStream> | undefined;
     const frames = (sent: object[]): string => sent.map((each) => frame(id, each)).join("");
@@ -141,6 +147,8 @@ export function a2aProtocol(options: A2aProtocolOptions): DecoratingProtocol {
       async event(event) {
         // The pieces before the first event of a continued turn are left out: the log may already have their answer.
         if (event.type === "partial") return stream && isStreamed(family, event.path) ? frames(stream.add(event)) : "";
+        // The first frame has the earlier events of a continued task.
+        if (event.version <= known) return "";
         if (stream) return frames(stream.add(event));
         stream = createTaskStream(await turnBefore(session, event));
         return frames([stream.begin(), ...(event.type === "invocation.began" ? [] : stream.add(event))]);

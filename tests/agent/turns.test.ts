@@ -1,6 +1,6 @@
 // Turns are calls: a turn that is sent again under its id is applied once.
 import { setTimeout as delay } from "node:timers/promises";
-import { defineAgent, scriptedModel, tool, type Agent } from "holdfast";
+import { ask, defineAgent, scriptedModel, tool, type Agent } from "holdfast";
 import { describe, expect, test } from "vitest";
 import { finish as run, onEveryStore, type Committed } from "./engine.ts";
 
@@ -60,6 +60,34 @@ describe("ONCE: a turn that is sent again", () => {
     }
     expect(effects).toEqual(["pay"]);
   });
+
+  onEveryStore(
+    "gets all events of the turn when it continues an interrupted one, and the whole text",
+    async (place) => {
+      let failures = 1;
+      const agent = defineAgent({
+        name: "oracle",
+        model: scriptedModel(["The answer is 42."]),
+        callbacks: {
+          afterAgent: () => {
+            if (failures-- > 0) throw new Error("the mail server is gone");
+          },
+        },
+      });
+      const sessions = place.engine();
+      const { session } = await sessions.open();
+      const turn = { sessions, session, message: "go", call: "m1", throwOnFailure: false };
+      const first = await finish(agent, turn);
+      expect(first.result).toMatchObject({ outcome: "failed" });
+      const again = await ask(agent, turn);
+      expect(again).toMatchObject({ outcome: "answered", repeated: false, text: "The answer is 42." });
+      expect(again.events.slice(0, first.events.length)).toEqual(first.events);
+      const recorded = await ask(agent, turn);
+      expect(recorded).toEqual({ ...again, repeated: true });
+      // Without the id, the run only continues the turn, so there is nothing left to do.
+      await expect(finish(agent, { sessions, session })).rejects.toMatchObject({ code: "nothing_to_continue" });
+    },
+  );
 
   onEveryStore(
     "gets the recorded outcome after the conversation was closed, as a call of an episode does",
