@@ -130,6 +130,9 @@ export function verdictsOn(session: Session, episode: number): number {
   return episode === session.episode ? session.verdicts : (session.otherVerdicts?.[episode] ?? 0);
 }
 
+/** Returns whether a value can be a session's id. Stores may confuse ids with lone surrogates, because UTF-8 lacks them. */
+export const isSessionId = (id: unknown): id is string => typeof id === "string" && !/\p{Surrogate}/u.test(id);
+
 /** Returns whether the event at a version was not undone by a rewind. Needs the newest session. */
 export function isInForce(session: Pick<Session, "version" | "rewinds">, version: number): boolean {
   // Walks back from the newest version: events since the last rewind count, then events up to its target.

@@ -10,7 +10,7 @@ import type { Event, EventOf, Labels, OpenTurn } from "../core/event.ts";
 import { updateKey } from "../core/event-key.ts";
 import { copyJson, escapeKey, isObject, type Json } from "../core/json.ts";
 import { newSeed } from "../core/random.ts";
-import type { Session } from "../core/session.ts";
+import { isInForce, isSessionId, type Session } from "../core/session.ts";
 import {
   replaying,
   type ConversationFork,
@@ -28,6 +28,7 @@ import { memoryStore } from "../stores/memory.ts";
 import { createEngine, type EngineOptions } from "./engine.ts";
 import { enterLog, withoutLease } from "./entered.ts";
 import { cancelled, exclusive } from "./exclusive.ts";
+import { assertCallId, undone } from "./find-repeat.ts";
 import { busyError, createLeases } from "./lease.ts";
 import { createLogCache, createLogs, timeNow } from "./log.ts";
 import type { OpenLog } from "./open-log.ts";
@@ -219,6 +220,7 @@ export function createConversations(options: ConversationOptions): Conversations
   async function restore(id: string, events: Event[], { shared = {} }: SavedSession): Promise<Session> {
     const [opened] = events as [EventOf<"session.opened">];
     const user = String(opened.labels?.["user"] ?? "user");
+    assertUser(user);
     const now = opened.isolated ? shared : withShared({}, await scopes.all(user));
     const missing = Object.entries(shared).filter(([key]) => !Object.hasOwn(now, key));
     const { changes } = initialParts(Object.fromEntries(missing), false);
@@ -226,11 +228,15 @@ export function createConversations(options: ConversationOptions): Conversations
   }
 
   async function update(log: OpenLog, { change = nothing, call, labels }: Change): Promise<void> {
+    assertCallId(call);
     for (;;) {
       await logs.refresh(log);
+      // A recorded update is still found after the session has ended.
+      const before = call === undefined ? undefined : await logs.find(log.id, updateKey(call));
+      if (before && !isInForce(log.session, before.version)) throw undone(call as string);
+      if (before) return;
       assertOpen(log);
       assertWithinLimits(log);
-      if (call !== undefined && (await logs.find(log.id, updateKey(call)))) return;
       const refusal = leases.refusal(log);
       if (refusal) throw refusal;
       const made: Make = (shared) => updated(log.session, shared, { change, call, labels });
@@ -349,8 +355,8 @@ function checkedLabels(labels: Labels): Labels {
 }
 
 function assertUser(user: unknown): void {
-  if (typeof user === "string" && user.length > 0 && user.length <= 200) return;
-  throw invalidOption("the user must be a string of 1 to 200 characters");
+  if (isSessionId(user) && user.length > 0 && user.length <= 200) return;
+  throw invalidOption("the user must be a string of 1 to 200 characters, without lone surrogates");
 }
 
 function describeConversation(session: Session): Partial<SessionInfo> {

@@ -5,7 +5,7 @@ import { resting } from "../core/conversation.ts";
 import { HoldfastError, invalidOption, isHoldfastError } from "../core/errors.ts";
 import { isEventOf, type EndReason, type Event, type Labels, type Thrown } from "../core/event.ts";
 import { copyJson, equalJson } from "../core/json.ts";
-import { isInForce, type Session } from "../core/session.ts";
+import { isInForce, isSessionId, type Session } from "../core/session.ts";
 import type { ForkOptions, ListFilter, SavedSession, SessionInfo, SessionsBase } from "../core/sessions.ts";
 import type { Store } from "../core/store.ts";
 import { refuseUnknown } from "../core/suggest.ts";
@@ -192,6 +192,7 @@ export function createEngine<State, Fork extends ForkOptions>(kind: Kind<State, 
 
   /** Creates a session, and ends other sessions if there are too many. */
   async function create(make: (id: string, at: number) => Promise<Session>, id = newId()): Promise<SessionInfo> {
+    if (!isSessionId(id)) throw invalidOption("a session id must be a string without lone surrogates");
     // Logs of the server and of shared state have ids with this prefix.
     if (id.startsWith("holdfast:")) throw invalidOption(`the session id ${id} is reserved`);
     const info = toInfo(id, await make(id, Date.now()));

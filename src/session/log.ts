@@ -4,7 +4,7 @@ import { isConversation, resting } from "../core/conversation.ts";
 import { HoldfastError, unlessCoded } from "../core/errors.ts";
 import type { Event, EventOf, NumberedEvent } from "../core/event.ts";
 import { eventKey } from "../core/event-key.ts";
-import { decode, fold, type Session } from "../core/session.ts";
+import { decode, fold, isSessionId, type Session } from "../core/session.ts";
 import type { Appended, Commit, Entry, Heading, NewEntry, Store } from "../core/store.ts";
 import { isSameMark, markAfter as hashAfter, timeAfter } from "../stores/front/mark.ts";
 import { createCache, type Cache, type CacheLimits } from "./cache.ts";
@@ -105,7 +105,7 @@ export function createLogs(store: Store, environment: string, options: LogsOptio
 
   async function peek(id: string, version?: number): Promise<OpenLog | undefined> {
     // Ids that start with `holdfast:` belong to the server's own logs, which are not sessions.
-    const isForeign = id.startsWith("holdfast:") && !environment.startsWith("holdfast:");
+    const isForeign = !isSessionId(id) || (id.startsWith("holdfast:") && !environment.startsWith("holdfast:"));
     // An invalid version is not passed to the store. After the load, it is reported as missing.
     const asked = version !== undefined && Number.isSafeInteger(version) && version >= 0 ? version : undefined;
     const found = isForeign ? undefined : await store.load(id, asked);

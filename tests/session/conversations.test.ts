@@ -6,6 +6,7 @@ import {
   scriptedModel,
   tool,
   type Agent,
+  type AgentState,
   type Conversations,
 } from "holdfast";
 import { expect, test } from "vitest";
@@ -296,3 +297,37 @@ test("a label cannot change the user of a conversation, and labels must be an ob
   expect(await sessions.info(session)).toMatchObject({ user: "ann", labels: {}, version: 1 });
   await sessions.stop();
 });
+
+onEveryStore("ONCE: an update with a call id follows the rules of calls", async (place) => {
+  const sessions = place.engine("app", { keepEnded: true });
+  const { session } = await sessions.open();
+  const add = (state: AgentState): void => void (state["n"] = (state["n"] ?? 0) + 1);
+  for (const call of ["", "x".repeat(257), "half \ud800"]) {
+    expect(await codeOf(sessions.update(session, add, { call })), JSON.stringify(call)).toBe("invalid_option");
+  }
+  const { version } = await sessions.update(session, add, { call: "u1" });
+  expect(await sessions.update(session, add, { call: "u1" })).toMatchObject({ version });
+  await sessions.rewind(session, 1);
+  expect(await codeOf(sessions.update(session, add, { call: "u1" }))).toBe("call_undone");
+  await sessions.update(session, add, { call: "u2" });
+  await sessions.close(session);
+  await sessions.update(session, add, { call: "u2" });
+  expect(await codeOf(sessions.update(session, add, { call: "u3" }))).toBe("session_closed");
+  expect(await sessions.state(session)).toEqual({ n: 1 });
+});
+
+onEveryStore(
+  "ISOLATION: ids and users with half a surrogate pair are refused, and open no other session",
+  async (place) => {
+    const sessions = place.engine();
+    expect(await codeOf(sessions.open({ session: "s\ud800" }))).toBe("invalid_option");
+    expect(await codeOf(sessions.open({ user: "u\ud800" }))).toBe("invalid_option");
+    // A store that keeps UTF-8 would read these ids as one that is stored.
+    const { session } = await sessions.open({ session: "s\ufffd", user: "u\ufffd" });
+    expect(await codeOf(sessions.state("s\ud800"))).toBe("session_not_found");
+    expect(await codeOf(all(sessions.events("s\ud800")))).toBe("session_not_found");
+    expect(await sessions.close("s\ud800")).toBe(false);
+    expect((await sessions.info(session)).ended).toBeUndefined();
+    expect(await codeOf(sessions.state(7 as unknown as string))).toBe("session_not_found");
+  },
+);
