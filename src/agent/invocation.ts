@@ -1,7 +1,7 @@
 // createInvocation(): one user turn. It provides the state for each step, commits the results, and finds the steps that
 // an interrupted run has already committed.
 import type { AgentContext, ReadonlyAgentContext } from "../core/agent.ts";
-import type { ChangedBy, Entered, NewAgentEvent, StepChange } from "../core/agent-sessions.ts";
+import type { Entered, NewAgentEvent, OtherChanges, StepChange } from "../core/agent-sessions.ts";
 import { splitDelta, type AgentState } from "../core/shared-state.ts";
 import { changed, topKey, type Delta } from "../core/delta.ts";
 import { readOnly } from "../core/draft.ts";
@@ -76,14 +76,16 @@ export function createInvocation(options: InvocationOptions) {
     fieldsOf?: (placed: Placed, conflict: Conflict) => StepChange["fields"] & { delta?: Delta },
   ): Promise<EventOf<E["type"]> & { version: number }> {
     let before: AgentState | undefined;
-    const committing = commitTo(entered, event, (stored, changedBy) => {
+    const committing = commitTo(entered, event, (stored, others) => {
       // This runs again if another writer committed first, so restore the temporary keys.
       before ??= temporary;
       temporary = before;
-      const placed = working?.placeOn(withTemporary(stored)) ?? nothingPlaced;
+      const isReplaced = (pointer: string): boolean =>
+        others.hasReplaced(pointer) || isAssigned(pointer, working?.since ?? 0);
+      const placed = working?.placeOn(withTemporary(stored), isReplaced) ?? nothingPlaced;
       // The run may have been cancelled while the commit waited. A cancelled run commits nothing.
       if (signal.aborted) throw cancelledRun(signal);
-      const conflict: Conflict = (path) => conflictAt(path, event, changedBy, entered.steps);
+      const conflict: Conflict = (path) => conflictAt(path, event, others, entered.steps);
       const [refused] = placed.refused;
       if (refused && !fieldsOf) throw conflict(refused.path);
       const { delta = placed.delta, ...fields } = fieldsOf?.(placed, conflict) ?? {};
@@ -106,6 +108,10 @@ export function createInvocation(options: InvocationOptions) {
 
   const stored = (): Promise<AgentState> => entered.stored();
 
+  /** Returns whether another step of this turn has assigned or removed the value at a JSON Pointer since a version. */
+  const isAssigned = (pointer: string, since: number): boolean =>
+    entered.steps.some((step) => step.version > since && changesIn(step).some(({ path }) => path === pointer));
+
   return {
     id,
     entered,
@@ -118,7 +124,7 @@ export function createInvocation(options: InvocationOptions) {
     /** The ids of all calls in the turn. Agents that run in parallel share them, so that no id is used twice. */
     callIds,
     /** Returns the state that collects a step's writes. */
-    working: (): WorkingState => new WorkingState(state()),
+    working: (): WorkingState => new WorkingState(state(), entered.steps.at(-1)?.version ?? 0),
     commit,
     /** Throws if another process has taken over the turn. Called before an external effect. */
     assertHeld: (): Promise<void> | undefined => entered.assertHeld()?.catch(failCommit),
@@ -182,23 +188,26 @@ export type Conflict = (path: string) => HoldfastError;
 function conflictAt(
   path: string,
   event: NewAgentEvent,
-  changedBy: ChangedBy,
+  others: OtherChanges,
   steps: readonly NumberedEvent[],
 ): HoldfastError {
   const key = topKey(path);
-  const touches = (one: NumberedEvent): boolean =>
-    [...(one.delta ?? []), ...(("shared" in one && one.shared) || [])].some(
-      (operation) => topKey(operation.path) === key,
-    );
+  const touches = (one: NumberedEvent): boolean => changesIn(one).some(({ path }) => topKey(path) === key);
   const beside = steps.findLast(
     (one) => "path" in one && !("path" in event && one.path === event.path) && touches(one),
   );
   const writer = "agent" in event ? `agent ${event.agent}` : "this session";
   const other =
-    changedBy(key) ?? (beside && "agent" in beside ? `agent ${beside.agent}` : "another call of the answer");
+    others.writerOf(key) ?? (beside && "agent" in beside ? `agent ${beside.agent}` : "another call of the answer");
   const message = `${writer} and ${other} changed ${path || "the state"} at the same time; use update("${key}", …)`;
   return new HoldfastError("state_conflict", message, { detail: { path, writers: [writer, other] } });
 }
+
+/** Returns an event's changes to the session's own state and to shared state. */
+const changesIn = (event: NumberedEvent): Delta => [
+  ...(event.delta ?? []),
+  ...(("shared" in event && event.shared) || []),
+];
 
 /** Thrown to end a run whose failure is in the log. */
 export class Failed {

@@ -236,8 +236,8 @@ export function createRecording({ events: all, agent, seed, at, withRecordedIds 
     guard(entered: Entered): Entered {
       const commit: Entered["commit"] = async (event, change) => {
         await waitForTurn(event);
-        const committed = await entered.commit(event, (state, changedBy) => {
-          const made = change(state, changedBy);
+        const committed = await entered.commit(event, (state, others) => {
+          const made = change(state, others);
           compare({ ...event, ...made.fields }, made.delta, state);
           return made;
         });

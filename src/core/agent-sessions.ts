@@ -40,8 +40,13 @@ export interface RecordedTurn {
 type Uncommitted<E> = E extends Event ? Omit<E, "at" | "delta" | "shared"> : never;
 export type NewAgentEvent = Uncommitted<AgentEvent | EventOf<"turn.taken" | "turn.renewed" | "turn.released">>;
 
-/** Names the other session that changed a key, if one did. */
-export type ChangedBy = (key: string) => string | undefined;
+/** The changes of other sessions to the shared state since a run saw it. */
+export interface OtherChanges {
+  /** Names the other session that changed a key, if one did. */
+  writerOf(key: string): string | undefined;
+  /** Returns whether another session replaced the value at a JSON Pointer as a whole. */
+  hasReplaced(pointer: string): boolean;
+}
 
 /** The result of a step on the state at the commit: its change, and the event fields that depend on the state. */
 export interface StepChange {
@@ -75,7 +80,7 @@ export interface Entered {
    */
   commit(
     event: NewAgentEvent,
-    change: (state: AgentState, changedBy: ChangedBy) => StepChange,
+    change: (state: AgentState, others: OtherChanges) => StepChange,
   ): Promise<NumberedEvent & AgentEvent>;
   /** Aborts, with a reason, when the session ends or the engine stops. */
   readonly signal: AbortSignal;

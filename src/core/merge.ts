@@ -14,15 +14,20 @@ export interface Merged {
 /**
  * Returns the delta that makes the same change to `now`. `base` is the state that the original delta was made for.
  *
- * Keys of plain objects merge. A value that was assigned or removed as a whole overrides other writers' changes.
+ * Keys of plain objects merge, unless the other writer replaced the object: `isReplaced` tells by its pointer. A value that was assigned or removed as a whole overrides other writers' changes.
  * Elements appended to an array are appended to the current array. Every other change to an array applies only if the
  * array is still the array that the writer saw. Otherwise the indexes in the change could mean other elements.
  */
-export function merge(delta: Delta, base: Json, now: Json): Merged {
+export function merge(delta: Delta, base: Json, now: Json, isReplaced = (_pointer: string): boolean => false): Merged {
   if (base === now || delta.length === 0) return { delta, overwrote: [], refused: [] };
   const merged: Merged = { delta: [], overwrote: [], refused: [] };
-  place(buildTree(delta), "", base, now, merged);
+  place(buildTree(delta), "", base, now, { merged, isReplaced });
   return merged;
+}
+
+interface Merging {
+  merged: Merged;
+  isReplaced: (pointer: string) => boolean;
 }
 
 /** A value that a delta changes. */
@@ -55,12 +60,16 @@ function buildTree(delta: Delta): Node {
   return root;
 }
 
-function place(node: Node, pointer: string, base: Json | undefined, now: Json | undefined, merged: Merged): void {
+function place(node: Node, pointer: string, base: Json | undefined, now: Json | undefined, merging: Merging): void {
   const { operations, whole, children } = node;
-  if (whole < 0 && isObject(base) && isObject(now) && base !== now) {
+  const { merged, isReplaced } = merging;
+  const isBothObject = whole < 0 && isObject(base) && isObject(now) && base !== now;
+  // The keys of a new object may mean something else, even if their values are equal.
+  if (isBothObject && isReplaced(pointer) && !equalJson(base, now)) return void merged.refused.push(pointer);
+  if (isBothObject) {
     for (const [key, child] of children) {
       const name = unescapeKey(key);
-      place(child, `${pointer}/${key}`, readKey(base, name), readKey(now, name), merged);
+      place(child, `${pointer}/${key}`, readKey(base, name), readKey(now, name), merging);
     }
     return;
   }

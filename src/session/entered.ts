@@ -156,10 +156,10 @@ export async function enterLog(log: OpenLog, options: EnteredOptions): Promise<E
     commit: (given, change) =>
       inOrder(async () => {
         assertOpen(log);
-        const make: Make = (sharedAs, changedBy) => {
+        const make: Make = (sharedAs, others) => {
           const isSeen = sharedAs === sharedNow;
           const now = isSeen ? stateNow() : withShared(log.session.state as AgentState, sharedAs);
-          const { delta, fields } = change(now, changedBy);
+          const { delta, fields } = change(now, others);
           const { own, changes } = splitChange(log.session, delta);
           const event = { ...given, ...fields, at: timeNow(log.session) } as AgentEvent;
           if (own.length > 0) event.delta = own;

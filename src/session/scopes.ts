@@ -1,6 +1,6 @@
 // createScopes(): state that conversations share, for each user and for the app. It is stored in separate logs. A
 // change to it is committed atomically with the conversation's event.
-import type { ChangedBy } from "../core/agent-sessions.ts";
+import type { OtherChanges } from "../core/agent-sessions.ts";
 import { replaceState, topKey, type Delta } from "../core/delta.ts";
 import { HoldfastError, unlessCoded } from "../core/errors.ts";
 import type { Event } from "../core/event.ts";
@@ -31,8 +31,10 @@ export interface Made {
   changes: Record<Scope, Delta>;
 }
 
-/** Creates an event from the current shared state. `changedBy` names the other session that changed a key, if any. */
-export type Make = (shared: Shared, changedBy: ChangedBy) => Made;
+/** Creates an event from the current shared state. */
+export type Make = (shared: Shared, others: OtherChanges) => Made;
+
+const noChanges: OtherChanges = { writerOf: () => undefined, hasReplaced: () => false };
 
 interface Stored {
   event: Event;
@@ -132,12 +134,12 @@ export function createScopes(options: { app: string; store: Store; cache: Cache<
     user: string,
     isStillHeld = (): boolean => false,
   ): Promise<Stored | undefined> {
-    for (let made = make(seen, () => undefined); ;) {
+    for (let made = make(seen, noChanges); ;) {
       const result = await withScopes(made.changes, user, (scopes) => commitIn(log, scopes, made, make, seen));
       if (result !== "moved" && "now" in result) return result;
       if (result === "moved" && !isStillHeld()) return undefined;
       // Retries in two cases: the conversation has changed, or the new event changes a scope whose log is not open.
-      made = result === "moved" ? make(seen, () => undefined) : result;
+      made = result === "moved" ? make(seen, noChanges) : result;
     }
   }
 
@@ -176,28 +178,35 @@ export function createScopes(options: { app: string; store: Store; cache: Cache<
   }
 
   /**
-   * Creates an event again after other sessions have changed the shared state. Looks up which sessions made the changes
-   * only if `make` asks.
+   * Creates an event again after other sessions have changed the shared state. Looks up their changes only if `make`
+   * asks.
    */
   async function makeAgain(make: Make, scopes: OpenScope[], seen: Shared, now: Shared, own: string): Promise<Made> {
     let isAsked = false;
-    const asking = (): undefined => void (isAsked = true);
+    const asked = <T>(answer: T): T => {
+      isAsked = true;
+      return answer;
+    };
     try {
-      const made = make(now, asking);
+      const made = make(now, { writerOf: () => asked(undefined), hasReplaced: () => asked(false) });
       if (!isAsked) return made;
     } catch (thrown) {
       if (!isAsked) throw thrown;
     }
     const writers = new Map<string, string>();
+    const replaced = new Set<string>();
     for (const { scope, log } of scopes) {
       for await (const { version, ...event } of logs.events(log.id, versions.get(seen[scope]) ?? 0)) {
         if (event.type !== "shared.changed" || event.session === own) continue;
         // Another user's session id must not appear in a message, because it grants access to that session.
         const who = scope === "user" ? `session ${event.session}` : `another session (version ${version} of ${log.id})`;
-        for (const { path } of event.delta ?? []) writers.set(`${scope}:${topKey(path)}`, who);
+        for (const { path } of event.delta ?? []) {
+          writers.set(`${scope}:${topKey(path)}`, who);
+          replaced.add(`/${scope}:${path.slice(1)}`);
+        }
       }
     }
-    return make(now, (key) => writers.get(key));
+    return make(now, { writerOf: (key) => writers.get(key), hasReplaced: (pointer) => replaced.has(pointer) });
   }
 
   /** Creates a conversation, atomically with its changes to shared state. */

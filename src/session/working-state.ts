@@ -34,6 +34,10 @@ export interface Writer {
 
 interface Write {
   writer: Writer | undefined;
+  /** Counts the step's writes. */
+  number: number;
+  /** The number of the newest write that `base` includes. */
+  seen: number;
   /** The state that the write was made for, and the state after it, once computed. */
   base: AgentState;
   after?: AgentState | undefined;
@@ -49,12 +53,15 @@ const tooLate = "the step of this state has ended; an assignment would not be ke
 /** A draft of a step's state. Created on first use, because most callbacks and toolsets never use it. */
 export class StepDraft {
   readonly base: AgentState;
+  /** The number of the newest write that `base` includes. */
+  readonly seen: number;
   #draft: Draft<AgentState> | undefined = undefined;
   #updates: Updates | undefined = undefined;
   #isClosed = false;
 
-  constructor(base: AgentState) {
+  constructor(base: AgentState, seen: number) {
     this.base = base;
+    this.seen = seen;
   }
 
   get state(): AgentState {
@@ -90,13 +97,18 @@ export class StepDraft {
 }
 
 export class WorkingState {
+  /** The version of the session when the step began. */
+  readonly since: number;
   readonly #base: AgentState;
   #writes: Write[] = [];
+  /** Counts all writes, including dropped ones. */
+  #count = 0;
   /** The number of writes that `#state` includes. */
   #applied = 0;
   #state: AgentState;
 
-  constructor(base: AgentState) {
+  constructor(base: AgentState, since: number) {
+    this.since = since;
     this.#base = base;
     this.#state = base;
   }
@@ -111,14 +123,15 @@ export class WorkingState {
   }
 
   draft(): StepDraft {
-    return new StepDraft(this.state);
+    return new StepDraft(this.state, this.#count);
   }
 
   /** Keeps a draft's writes, and closes the draft. */
   keep(draft: StepDraft, writer?: Writer): void {
-    const write: Write = { writer, base: draft.base, delta: draft.delta(), updates: draft.updates(), again: undefined };
+    const { base, seen } = draft;
+    const [delta, updates] = [draft.delta(), draft.updates()];
     draft.close();
-    if (write.delta.length + write.updates.length > 0) this.#writes.push(write);
+    if (delta.length + updates.length > 0) this.#add({ writer, base, seen, delta, updates, again: undefined });
   }
 
   /** Keeps a tool's change. */
@@ -129,9 +142,13 @@ export class WorkingState {
     // If a call needs its writes, its change applies only to the state that the tool saw, and is never repeated.
     const again = writer.needs ? undefined : ran;
     if (outcome.ok && (again || delta.length + updates.length > 0)) {
-      this.#writes.push({ writer, base, delta, updates, again });
+      this.#add({ writer, base, seen: this.#count, delta, updates, again });
     }
     return finished;
+  }
+
+  #add(write: Omit<Write, "number">): void {
+    this.#writes.push({ ...write, number: ++this.#count });
   }
 
   /** Drops all writes from a call. */
@@ -144,12 +161,15 @@ export class WorkingState {
     this.#applied = writes.length;
   }
 
-  /** Merges all writes into a state that others may have changed. */
-  placeOn(now: AgentState): Placed {
+  /**
+   * Merges all writes into a state that others may have changed. `isReplaced` tells whether another writer replaced the
+   * value at a JSON Pointer since the step began.
+   */
+  placeOn(now: AgentState, isReplaced: (pointer: string) => boolean): Placed {
     const failed = new Map<string, string>();
     for (;;) {
       const writes = failed.size === 0 ? this.#writes : this.#writes.filter(({ writer }) => !isIn(failed, writer));
-      const { delta, overwrote, refused } = placeAll(writes, now, false);
+      const { delta, overwrote, refused } = placeAll(writes, now, isReplaced);
       const needed = refused.find(({ write: { writer } }) => writer?.needs);
       if (!needed?.write.writer) return { delta, overwrote, refused: refused.map(toRefused), failed };
       failed.set(needed.write.writer.call, needed.path);
@@ -164,44 +184,54 @@ function toRefused({ write: { writer }, path }: { write: Write; path: string }):
   return writer ? { call: writer.call, path } : { path };
 }
 
-/** Merges writes into a state, one by one. Returns the merged writes, and the state after them. */
-function placeAll(all: readonly Write[], from: AgentState, isStateWanted = true) {
+/**
+ * Merges writes into a state, one by one. Returns the merged writes, and the state after them. With `isReplaced`, the
+ * state after the last write is not computed.
+ */
+function placeAll(all: readonly Write[], from: AgentState, isReplaced?: (pointer: string) => boolean) {
   let state = from;
+  /** For each JSON Pointer: the newest of these writes that assigned or removed its value. */
+  const assigned = new Map<string, number>();
   const [delta, overwrote, writes]: [Delta, string[], Write[]] = [[], [], []];
   const refused: { write: Write; path: string }[] = [];
   for (const [at, write] of all.entries()) {
-    const merged = write.base === state ? undefined : place(write, state);
+    const isNew = (pointer: string): boolean =>
+      (assigned.get(pointer) ?? 0) > write.seen || isReplaced?.(pointer) === true;
+    const merged = write.base === state ? undefined : place(write, state, isNew);
     if (merged && merged.refused.length > 0) {
       for (const path of merged.refused) refused.push({ write, path });
       // If one part of a write is refused, the whole write is omitted, because the other parts may make no sense alone.
       writes.push(write);
       continue;
     }
-    const placed: Write = merged ? { ...write, base: state, delta: merged.delta, after: undefined } : write;
+    const seen = all[at - 1]?.number ?? write.seen;
+    const placed: Write = merged ? { ...write, seen, base: state, delta: merged.delta, after: undefined } : write;
+    for (const { path } of placed.delta) assigned.set(path, write.number);
     writes.push(placed);
     // Not `push(...list)`, which overflows the stack if the list is long.
     for (const operation of placed.delta) delta.push(operation);
     for (const path of merged?.overwrote ?? []) overwrote.push(path);
-    if (!isStateWanted && at === all.length - 1) break;
+    if (isReplaced && at === all.length - 1) break;
     placed.after ??= changed(state as Json, placed.delta) as AgentState;
     state = placed.after;
   }
   return { state, delta, overwrote, refused, writes };
 }
 
-function place(write: Write, now: AgentState): Merged {
+function place(write: Write, now: AgentState, isReplaced: (pointer: string) => boolean): Merged {
   const { writer, base, delta, updates, again } = write;
   if (again) {
     const { outcome, delta: made = [] } = again(now as Json);
     return { delta: made, overwrote: [], refused: outcome.ok ? [] : [""] };
   }
   const stale = updates.filter(({ key }) => !equalJson(readKey(base, key), readKey(now, key)));
-  if (stale.length === 0) return merge(delta, base as Json, now as Json);
+  if (stale.length === 0) return merge(delta, base as Json, now as Json, isReplaced);
   const rerun = new Set(stale.map(({ key }) => key));
   const merged = merge(
     delta.filter(({ path }) => !rerun.has(topKey(path))),
     base as Json,
     now as Json,
+    isReplaced,
   );
   const draft = createDraft(changed(now as Json, merged.delta));
   for (const update of stale) {

@@ -93,6 +93,23 @@ const rows: Row[] = [
   },
 ];
 
+/** Variants of the last row, which the table does not list one by one. */
+const replacing: Row[] = [
+  {
+    ...(rows.at(-1) as Row),
+    both: "part of an object that the other writer replaced with another object",
+    first: ({ state }, key) => (state[key].x = { a: 2 }),
+    after: { x: { a: 2 } },
+  },
+  {
+    ...(rows.at(-1) as Row),
+    both: "part of a key's object that the other writer replaced with another object",
+    first: ({ state }, key) => (state[key] = { x: { a: 1 }, y: 1 }),
+    after: { x: { a: 1 }, y: 1 },
+    refused: "",
+  },
+];
+
 const talker = (name: string, callbacks: Callbacks): Agent =>
   defineAgent({ name, model: scriptedModel(() => "Well."), callbacks });
 
@@ -120,7 +137,7 @@ async function between(
   return { ...run, agent, other: other.session, state: await sessions[1].state(other.session) };
 }
 
-for (const { both, value, first, second, after, overwrote, refused } of rows) {
+for (const { both, value, first, second, after, overwrote, refused } of [...rows, ...replacing]) {
   onEveryStore(`SERIAL: two sessions that change ${both}`, async (place) => {
     const [one, two] = [place.engine(), await place.replica()];
     for (const other of [one, two]) {
