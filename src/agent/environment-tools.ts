@@ -20,7 +20,8 @@ export interface EnvironmentToolsOptions {
  * A call is applied once, even if the run is interrupted and resumed. For this, the session's id is derived from the
  * conversation and the invocation that opened the session, and every call has its own id. Rewinding the conversation
  * does not rewind the environment: calls that were made stay in effect. If the invocation that opened the session is
- * undone, the next one opens a new session.
+ * undone, the next one opens a new session. A fork of the conversation gets a fork of the session, which has the calls
+ * that the forked conversation has.
  *
  * @example
  * const episodes = createSessions({ environment, store });
@@ -34,37 +35,55 @@ export function environmentTools(sessions: Sessions, options: EnvironmentToolsOp
   const { task: taskOf = ({ state }) => state["task"] as unknown } = options;
   const key = `environment:${environment.name}`;
   const schemas = [...environment.definitions].map(([name, definition]) => toolSchema(name, definition));
+  /** The state key for the newest version of a session that this toolset opened, and for its conversation. */
+  const placeKey = `${key}:at`;
   /** Sessions that are being opened. The calls in one answer run concurrently, so they all wait for one opening. */
   const opening = new Map<string, Promise<unknown>>();
 
-  async function findSession(context: AgentContext): Promise<string> {
-    const known: unknown = context.state[key];
-    if (typeof known === "string") return known;
-    const id = derivedId(context.session, context.invocation, environment.name);
-    let opened = opening.get(id);
+  /** Returns the conversation's session, and whether this toolset opened it. A rollout opens its session itself. */
+  async function findSession(context: AgentContext): Promise<{ session: string; isOwn: boolean }> {
+    const { [key]: known, [placeKey]: place } = context.state as { [key: string]: unknown };
+    const { conversation, version } = Object(place) as Partial<Place>;
+    const isForked = conversation !== undefined && conversation !== context.session;
+    if (typeof known === "string" && !isForked) return { session: known, isOwn: conversation !== undefined };
+    const session = derivedId(context.session, context.invocation, environment.name);
+    let opened = opening.get(session);
     if (!opened) {
-      opened = open(id, context).finally(() => opening.delete(id));
-      opening.set(id, opened);
+      const opens = isForked && typeof known === "string" ? fork(known, version, session) : open(session, context);
+      // The session may already exist, if the run was interrupted after opening it.
+      opened = opens.catch(unlessCoded("session_exists")).finally(() => opening.delete(session));
+      opening.set(session, opened);
     }
     await opened;
     // Uses `update`, because concurrent calls of one answer all set this key.
-    context.update(key, () => id);
-    return id;
+    context.update(key, () => session);
+    return { session, isOwn: true };
   }
 
-  async function open(id: string, context: AgentContext): Promise<void> {
+  const fork = (parent: string, version: number | undefined, session: string): Promise<unknown> =>
+    sessions.fork(parent, { version, session });
+
+  async function open(session: string, context: AgentContext): Promise<unknown> {
     const task = await taskOf(context);
-    const opened = sessions.open({ session: id, ...(task !== undefined && { task: plain(task) }) });
-    // The session may already exist, if the run was interrupted after opening it.
-    await opened.catch(unlessCoded("session_exists"));
+    return sessions.open({ session, ...(task !== undefined && { task: plain(task) }) });
+  }
+
+  /** Remembers how far a session has come, so that a fork of the conversation forks it there. */
+  function remember(context: AgentContext, version: number): void {
+    context.update(placeKey, (before): Place => {
+      const { conversation, version: last = 0 } = Object(before) as Partial<Place>;
+      const isSame = conversation === context.session;
+      return { conversation: context.session, version: isSame ? Math.max(last, version) : version };
+    });
   }
 
   return {
     list: () => Promise.resolve(structuredClone(schemas)),
     async call(context, { tool, input, once }) {
-      const session = await findSession(context);
+      const { session, isOwn } = await findSession(context);
       const { signal } = context;
       const answer = await whenDecided(signal, () => sessions.call(session, tool, input, { call: once, signal }));
+      if (isOwn) remember(context, answer.version);
       if (answer.ok) return answer.output as Json;
       const { code, message, detail } = answer.error;
       // Omits the stack trace, because the episode's log has it.
@@ -72,6 +91,12 @@ export function environmentTools(sessions: Sessions, options: EnvironmentToolsOp
       throw new HoldfastError(code, message, { detail: { ...Object(detail) }, ...(answer.thrown && { cause }) });
     },
   };
+}
+
+/** How far the session of a conversation has come. */
+interface Place {
+  conversation: string;
+  version: number;
 }
 
 /** Copies a task, because a draft's values are not plain objects. */

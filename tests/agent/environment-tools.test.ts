@@ -198,3 +198,28 @@ test("a rewind to before the episode was opened starts another", async () => {
   const { events } = await finish(agent, { sessions, session, message: "go" });
   expect(outputs(events)).toEqual([{ count: 1 }]);
 });
+
+onEveryStore("FORK: a forked conversation plays its own episode, from the calls that it had", async (place) => {
+  const sessions = place.engine();
+  const episodes = createSessions({ environment: tally, store: place.storage.store });
+  const model = scriptedModel(({ input }) => (input.at(-1)?.type === "message" ? adding(1) : "Added."));
+  const agent = agentWith(model, environmentTools(episodes));
+  const say = (session: string) => finish(agent, { sessions, session, message: "add" });
+  const { session } = await sessions.open({ state: { task: { start: 0 } } });
+  await say(session);
+  const first = await sessions.info(session);
+  await say(session);
+  const early = await sessions.fork(session, { version: first.version });
+  const late = await sessions.fork(session);
+  await say(session);
+  await say(early.session);
+  const again = await sessions.fork(early.session);
+  await say(again.session);
+  await say(late.session);
+  const counts: unknown[] = [];
+  for (const id of [session, early.session, late.session, again.session]) {
+    const { "environment:tally": episode } = await sessions.state(id);
+    counts.push(((await episodes.state(episode as string)) as { count: number }).count);
+  }
+  expect(counts).toEqual([3, 2, 3, 3]);
+});
