@@ -16,6 +16,9 @@ import type { Place, Result, ToolCall, Wishes } from "./world.ts";
 export type Answerer =
   { tool: ToolDefinition } | { agent: Agent } | { toolset: Toolset } | { targets: string[] } | { client: true };
 
+/** Why a call with external effects does not run again. */
+export type NotRun = "cut short" | "undone";
+
 export interface ToolsOptions {
   invocation: Invocation;
   agent: ModelAgent;
@@ -58,7 +61,7 @@ export function createCall(
   working: WorkingState,
   call: FunctionCall,
   index: number,
-  isLost: boolean,
+  notRun: NotRun | undefined,
 ): ToolCall {
   const { invocation, agent, place, answer: made, answerers, signal } = options;
   const { callbacks } = agent;
@@ -159,10 +162,14 @@ export function createCall(
     return () => ({ transferred: to as string });
   }
 
-  /** Refuses to repeat a call with external effects that an earlier run started. */
+  /** Refuses to repeat a call with external effects that has started before. */
   function assertNotLost(): void {
-    if (!isLost) return;
-    const message = `${about.tool} was started before the run was cut short; whether it took effect is not known`;
+    if (notRun === undefined) return;
+    const start = `${about.tool} was started before`;
+    if (notRun === "undone") {
+      throw new HoldfastError("call_undone", `${start} a rewind undid its result; it does not run again`);
+    }
+    const message = `${start} the run was cut short; whether it took effect is not known`;
     throw new HoldfastError("outcome_unknown", message);
   }
 

@@ -6,7 +6,7 @@ import type { Placed, WorkingState } from "../session/working-state.ts";
 import { cancelledRun } from "./callbacks.ts";
 import { findResults, Waiting } from "./client-tools.ts";
 import { placed, type Conflict } from "./invocation.ts";
-import { createCall, isExternal, isSideBySide, outputItem, type ToolsOptions } from "./tool-call.ts";
+import { createCall, isExternal, isSideBySide, outputItem, type NotRun, type ToolsOptions } from "./tool-call.ts";
 import type { Effects, Result, ToolCall, Wishes } from "./world.ts";
 
 /** Maximum number of concurrent handlers per answer. Further calls wait. */
@@ -31,14 +31,14 @@ export async function runTools(options: ToolsOptions, calls: FunctionCall[]): Pr
   if (!received) throw new Waiting(first);
   const { waiting, transfer, escalate } = first;
   const wishes: Wishes = { ...(transfer !== undefined && { transfer }), ...(escalate && { escalate }) };
-  return answerCalls({ ...options, received }, waiting, new Set(), wishes);
+  return answerCalls({ ...options, received }, waiting, new Map(), wishes);
 }
 
 /** Runs calls and commits their results. `wishes`: the transfer or escalation from the answer's other calls. */
 async function answerCalls(
   options: ToolsOptions,
   calls: FunctionCall[],
-  lost: ReadonlySet<string>,
+  lost: Lost,
   wishes: Wishes = {},
 ): Promise<Answered> {
   const { invocation, place, signal } = options;
@@ -57,7 +57,7 @@ async function runAll(
   options: ToolsOptions,
   working: WorkingState,
   calls: FunctionCall[],
-  lost: ReadonlySet<string>,
+  lost: Lost,
 ): Promise<Result[]> {
   const { place } = options;
   const { world } = options.invocation;
@@ -72,7 +72,7 @@ async function runAll(
     for (const [index, call] of calls.entries()) {
       if (running.length === mostAtOnce) await settle();
       const answerer = options.answerers.get(call.name);
-      const live = (): ToolCall => createCall(options, working, call, index, lost.has(call.call_id));
+      const live = (): ToolCall => createCall(options, working, call, index, lost.get(call.call_id));
       const isAgent = answerer !== undefined && "agent" in answerer;
       const started = isAgent ? live() : world.call(place, call, index, isExternal(answerer), live);
       await started.begin();
@@ -88,21 +88,25 @@ async function runAll(
   }
 }
 
+/** Why calls do not run, by their ids. */
+type Lost = ReadonlyMap<string, NotRun>;
+
 /**
- * If there are external calls, commits that they are about to run. Returns the calls that an earlier run started: their
- * outcome is unknown, so they do not run again.
+ * If there are external calls, commits that they are about to run. Returns the calls that have started before, and so
+ * do not run again: an earlier run was cut short, or a rewind undid their results.
  */
 async function startExternal(
-  { invocation, place, answerers }: ToolsOptions,
+  { invocation, place, answer, answerers }: ToolsOptions,
   calls: FunctionCall[],
-): Promise<ReadonlySet<string>> {
+): Promise<Lost> {
   const external = calls.filter(({ name }) => isExternal(answerers.get(name)));
-  if (external.length === 0) return new Set();
+  if (external.length === 0) return new Map();
   const before = invocation.next(place, "tools.started");
-  if (before) return new Set(before.calls);
+  if (before) return new Map(before.calls.map((id) => [id, "cut short"]));
   const ids = external.map(({ call_id }) => call_id);
+  const undone = await invocation.entered.undoneCalls(invocation.id, answer.version);
   await invocation.commit({ type: "tools.started", ...placed(place, invocation.id), calls: ids });
-  return new Set();
+  return new Map(ids.filter((id) => undone.has(id)).map((id) => [id, "undone"]));
 }
 
 type Fields = Pick<

@@ -72,6 +72,8 @@ export interface Entered {
   readonly steps: readonly NumberedEvent[];
   /** Returns an up-to-date view of all events in force. The view is kept between turns under this key. */
   view<V extends View>(key: string, create: () => V): Promise<V>;
+  /** Returns the external calls of a model's answer that started before a rewind undid them. They must not run again. */
+  undoneCalls(invocation: string, answer: number): Promise<ReadonlySet<string>>;
   /** Timeout in milliseconds for tools that do not set one. */
   readonly timeout: number;
   /**

@@ -131,6 +131,15 @@ export async function enterLog(log: OpenLog, options: EnteredOptions): Promise<E
     get conversation() {
       return log.session.conversation as Conversation;
     },
+    async undoneCalls(invocation, answer) {
+      const undone = new Set<string>();
+      if (log.session.rewinds.length === 0) return undone;
+      for await (const event of logs.events(log.id, answer)) {
+        if (event.type !== "tools.started" || event.invocation !== invocation) continue;
+        for (const call of event.calls) undone.add(call);
+      }
+      return undone;
+    },
     seed: log.session.randomness.seed,
     timeout: options.timeout,
     signal: ending.signal,

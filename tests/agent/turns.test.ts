@@ -211,3 +211,24 @@ test("a call id without a message is refused", async () => {
   const { agent } = paid();
   await expect(finish(agent, { sessions, call: "m1" })).rejects.toMatchObject({ code: "invalid_option" });
 });
+
+onEveryStore("ONCE: a rewind into a turn does not run its external calls again", async (place) => {
+  const { agent, effects } = paid();
+  const sessions = place.engine("app", { agent });
+  const { session } = await sessions.open();
+  const first = await finish(agent, { sessions, session, message: "pay", call: "m1" });
+  const asked = first.events.find(({ type }) => type === "model.answered")?.version;
+  await sessions.rewind(session, asked as number);
+  const again = await finish(agent, { sessions: await place.replica(), session, message: "pay", call: "m1" });
+  expect(again.result).toMatchObject({ outcome: "answered" });
+  const failed = again.events.flatMap((event) => (event.type === "tools.answered" ? (event.failed ?? []) : []));
+  expect(failed).toMatchObject([
+    { code: "call_undone", message: "pay was started before a rewind undid its result; it does not run again" },
+  ]);
+  expect(effects).toEqual(["pay"]);
+  expect(await sessions.replay(session)).toMatchObject({ same: true });
+  // The model's next answer makes a new call, with its own id.
+  await sessions.rewind(session, first.events[0]?.version as number);
+  await finish(agent, { sessions, session });
+  expect(effects).toEqual(["pay", "pay"]);
+});
