@@ -110,7 +110,12 @@ export type {
 export type { ModelExchange, ModelLimits } from "./core/model-exchange.ts";
 export type { AnyObject, Input, Output, Schema } from "./core/schema.ts";
 export { defineEnvironment, type EnvironmentOptions } from "./environment/define-environment.ts";
-export { tool } from "./environment/tool.ts";
+export {
+  tool,
+  type ConcurrentToolOptions,
+  type ExternalToolOptions,
+  type StateToolOptions,
+} from "./environment/tool.ts";
 export { createSessions } from "./session/sessions.ts";
 export type { CacheLimits } from "./session/cache.ts";
 export type { EngineOptions } from "./session/engine.ts";

@@ -3,7 +3,7 @@
 import { posix } from "node:path";
 import ts from "typescript";
 import { expect, test } from "vitest";
-import { fileAt } from "./files.ts";
+import { fileAt, filesIn } from "./files.ts";
 
 const parsed = new Map<string, ts.SourceFile>();
 
@@ -22,11 +22,13 @@ interface Exported {
 /** The names that a file exports from others. */
 function exportsOf(path: string): Exported[] {
   return parse(path).statements.flatMap((statement) => {
-    if (!ts.isExportDeclaration(statement) || !statement.exportClause || !ts.isNamedExports(statement.exportClause)) {
-      return [];
-    }
-    const file = posix.join(posix.dirname(path), (statement.moduleSpecifier as ts.StringLiteral).text);
+    if (!ts.isExportDeclaration(statement)) return [];
+    const from = statement.moduleSpecifier as ts.StringLiteral | undefined;
+    const target = from && posix.join(posix.dirname(path), from.text);
+    if (!statement.exportClause) return target === undefined ? [] : ownExportsOf(target);
+    if (!ts.isNamedExports(statement.exportClause)) return [];
     return statement.exportClause.elements.map(({ name, isTypeOnly }) => {
+      const file = target ?? importsOf(path).get(name.text) ?? path;
       return { name: name.text, file, isType: isTypeOnly || statement.isTypeOnly };
     });
   });
@@ -111,8 +113,29 @@ function namesIn(node: ts.Node): string[] {
   return found;
 }
 
+/** The names that a module declares itself and exports. */
+function ownExportsOf(file: string): Exported[] {
+  return parse(file).statements.flatMap((statement) => {
+    const { modifiers = [], name } = statement as Named & { modifiers?: readonly ts.ModifierLike[] };
+    const isExported = modifiers.some(({ kind }) => kind === ts.SyntaxKind.ExportKeyword);
+    if (!isExported || hasTag(statement, "internal")) return [];
+    const names = ts.isVariableStatement(statement)
+      ? statement.declarationList.declarations.map((declared) => declared.name.getText())
+      : [name?.text ?? ""];
+    return names.map((name) => ({ name, file, isType: false }));
+  });
+}
+
+/** The modules that users import: the root, and those of the other import paths. */
+const modules = [
+  ...["index", "rollout/index", "server/serve", "client/client", "testing/index"].map((name) => `src/${name}.ts`),
+  ...filesIn("src", ".ts").flatMap(({ path }) =>
+    /^src\/(?:stores|models|protocols)\/[^/]+\.ts$/.test(path) ? [path] : [],
+  ),
+];
+
 /** The types that public signatures name, with the file each is declared in. Follows types private to a file. */
-function namedTypes(): Map<string, string> {
+function namedTypes(exported: Exported[]): Map<string, string> {
   const named = new Map<string, string>();
   const seen = new Set<string>();
   const visit = (name: string, file: string): void => {
@@ -124,16 +147,19 @@ function namedTypes(): Map<string, string> {
       const [declared] = declarationsOf(used, from);
       if (!declared) continue;
       const { modifiers = [] } = declared as Named;
-      if (modifiers.some(({ kind }) => kind === ts.SyntaxKind.ExportKeyword)) named.set(used, from);
+      if (modifiers.some(({ kind }) => kind === ts.SyntaxKind.ExportKeyword)) named.set(`${used} of ${from}`, from);
       visit(used, from);
     }
   };
-  for (const { name, file } of root) visit(name, file);
+  for (const { name, file } of exported) visit(name, file);
   return named;
 }
 
 test("every type that a public signature names is exported", () => {
-  const exported = new Set(root.map(({ name }) => name));
-  const missing = [...namedTypes()].filter(([name]) => !exported.has(name));
-  expect(missing.map(([name, file]) => `${name} of ${file}`)).toEqual([]);
+  const exported = modules.flatMap((module) => [...exportsOf(module), ...ownExportsOf(module)]);
+  const known = new Set(exported.map(({ name, file }) => `${name} of ${file}`));
+  expect([...namedTypes(exported).keys()].filter((each) => !known.has(each))).toEqual([]);
+  // A program that imports only the root needs no other path for the types of its values.
+  const atRoot = new Set(root.map(({ name, file }) => `${name} of ${file}`));
+  expect([...namedTypes(root).keys()].filter((each) => !atRoot.has(each))).toEqual([]);
 });

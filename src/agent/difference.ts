@@ -63,7 +63,7 @@ const prefixes = ["environment:", "gym:", "mcp:"];
 const isHandle = (key: string): boolean => prefixes.some((prefix) => key.startsWith(prefix));
 
 /** Returns a state change without the keys that locate an episode. */
-export function comparableDelta(delta: Delta = []): Delta {
+function comparableDelta(delta: Delta = []): Delta {
   return delta.flatMap((operation) => {
     const [, key = ""] = operation.path.split("/");
     if (isHandle(unescapeKey(key))) return [];

@@ -24,21 +24,21 @@ interface ToolOptions<S extends Schema> {
 }
 
 /** A tool that only changes the state. A session's calls run one at a time; after a conflict, `run` runs again. */
-interface StateToolOptions<State, Task, S extends Schema, Out> extends ToolOptions<S> {
+export interface StateToolOptions<State, Task, S extends Schema, Out> extends ToolOptions<S> {
   concurrent?: false;
   effects?: undefined;
   run: (context: ToolContext<State, Task>, input: Output<S>) => Out;
 }
 
 /** A slow tool: it does not hold the session while it runs. It reads a snapshot and queues changes with `update`. */
-interface ConcurrentToolOptions<State, Task, S extends Schema, Out> extends ToolOptions<S> {
+export interface ConcurrentToolOptions<State, Task, S extends Schema, Out> extends ToolOptions<S> {
   concurrent: true;
   effects?: undefined;
   run: (context: DetachedToolContext<State, Task>, input: Output<S>) => Out;
 }
 
 /** A tool with external effects: it never runs twice for one call id, and does not hold the session while it runs. */
-interface ExternalToolOptions<State, Task, S extends Schema, Out> extends ToolOptions<S> {
+export interface ExternalToolOptions<State, Task, S extends Schema, Out> extends ToolOptions<S> {
   effects: "external";
   concurrent?: boolean;
   run: (context: DetachedToolContext<State, Task>, input: Output<S>) => Out;

@@ -8,6 +8,7 @@ import type { EndpointOptions } from "./wire/endpoint.ts";
 import { addOthers } from "./wire/fields.ts";
 import { mapped, remoteModel, type Api } from "./wire/remote-model.ts";
 
+export type { EndpointOptions };
 export type AnthropicModelOptions = EndpointOptions;
 
 /**
@@ -26,6 +27,7 @@ export function anthropicModel(options: AnthropicModelOptions): Model {
   return remoteModel(messagesApi, options);
 }
 
+/** @internal */
 export const messagesApi: Api = {
   name: "anthropic",
   publicUrl: "https://api.anthropic.com",
@@ -41,7 +43,11 @@ export const messagesApi: Api = {
   reader: (request, onPiece) => readEvents(callIdsFor(request), onPiece),
 };
 
-/** The body, without the fields that are passed through unchanged. */
+/**
+ * The body, without the fields that are passed through unchanged.
+ *
+ * @internal
+ */
 export interface AnthropicBody {
   max_tokens: number;
   messages: AnthropicMessage[];
@@ -62,6 +68,7 @@ type ToolChoice =
   | { type: "tool"; name: string; disable_parallel_tool_use?: boolean }
   | { type: "none" };
 
+/** @internal */
 export function anthropicBody(request: ModelRequest): AnthropicBody {
   const { tools = [], max_output_tokens: most = 4_096 } = request;
   const choice = tools.length === 0 ? undefined : toChoice(request);

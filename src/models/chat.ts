@@ -10,6 +10,7 @@ import type { EndpointOptions } from "./wire/endpoint.ts";
 import { addOthers } from "./wire/fields.ts";
 import { mapped, remoteModel, type Api } from "./wire/remote-model.ts";
 
+export type { EndpointOptions };
 export type ChatModelOptions = EndpointOptions;
 
 /**
@@ -35,6 +36,7 @@ export function chatModel(options: ChatModelOptions): Model {
   return remoteModel(chatApi, options);
 }
 
+/** @internal */
 export const chatApi: Api = {
   name: "chat",
   publicUrl: "https://api.openai.com/v1",
@@ -50,7 +52,11 @@ export const chatApi: Api = {
   reader: (request, onPiece) => readChunks(callIdsFor(request), onPiece),
 };
 
-/** The body, without the fields that are passed through unchanged. */
+/**
+ * The body, without the fields that are passed through unchanged.
+ *
+ * @internal
+ */
 export interface ChatBody {
   messages: ChatMessage[];
   tools?: ChatTool[];
@@ -66,6 +72,7 @@ interface ChatTool {
   function: { name: string; description?: string; parameters: { [keyword: string]: unknown }; strict?: boolean };
 }
 
+/** @internal */
 export function chatBody(request: ModelRequest, isPublic: boolean): ChatBody {
   const { tools = [], tool_choice: choice, parallel_tool_calls: parallel, max_output_tokens: most } = request;
   const body: ChatBody = { messages: toChatMessages(request, isPublic ? "developer" : "system") };

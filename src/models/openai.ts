@@ -7,6 +7,7 @@ import { broken, complaintIn, complaintFault, Fault } from "./wire/fault.ts";
 import { without, type Fields } from "./wire/fields.ts";
 import { remoteModel, type Api, type StreamReader } from "./wire/remote-model.ts";
 
+export type { EndpointOptions };
 export type OpenaiModelOptions = EndpointOptions;
 
 /**
@@ -24,6 +25,7 @@ export function openaiModel(options: OpenaiModelOptions): Model {
   return remoteModel(responsesApi, options);
 }
 
+/** @internal */
 export const responsesApi: Api = {
   name: "openai",
   publicUrl: "https://api.openai.com/v1",

@@ -4,7 +4,8 @@ import type { Protocol } from "../core/protocol.ts";
 import { conversationRouter, type ConversationRestOptions } from "./rest/conversations.ts";
 import { episodeRouter, type EpisodeRestOptions } from "./rest/episodes.ts";
 
-export type { EpisodeRestOptions };
+export type { OtherRoute } from "./rest/openapi.ts";
+export type { ConversationRestOptions, EpisodeRestOptions };
 export type RestOptions = EpisodeRestOptions | ConversationRestOptions;
 
 /**

@@ -8,7 +8,12 @@ import type { UserToken } from "./user-tokens.ts";
 
 export type { Runner, ServedOptions, ServedRollouts } from "./assemble.ts";
 export type { UserToken } from "./user-tokens.ts";
-export type { Tokens } from "../core/protocol.ts";
+export type { Channel, DecoratingProtocol, Message, Protocol, Reply, Request, Tokens } from "../core/protocol.ts";
+export type { Running, ServedAgent } from "../protocols/http/running.ts";
+export type { Telemetry } from "../telemetry/start.ts";
+export type { Limits } from "./limits.ts";
+export type { LogOptions } from "./log.ts";
+export type { MetricsReport } from "./metrics.ts";
 export { createTokens, keysFromStore } from "./tokens.ts";
 export { mount, type Mounted, type MountOptions } from "./mount.ts";
 

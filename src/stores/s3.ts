@@ -13,6 +13,8 @@ import { locationOf, type S3Credentials } from "./s3/location.ts";
 import { placeOf } from "./s3/opening-index.ts";
 import { createTwoPhaseCommit } from "./s3/two-phase-commit.ts";
 
+export type { S3Credentials };
+
 export interface S3StoreOptions {
   /**
    * `s3://bucket/prefix`, with options in the query: `endpoint=https://…` of a service other than AWS, `region=…`, and
