@@ -1,10 +1,11 @@
 // The import rules and the other rules of the tree that a program can check. Every rule has examples that it refuses.
-import { posix } from "node:path";
+import { existsSync } from "node:fs";
+import { join, posix } from "node:path";
 import ts from "typescript";
 import { describe, expect, test } from "vitest";
 import manifest from "../package.json" with { type: "json" };
 import viewerManifest from "../viewer/package.json" with { type: "json" };
-import { fileAt, filesIn, tableIn, type SourceFile } from "./files.ts";
+import { fileAt, filesIn, root, tableIn, type SourceFile } from "./files.ts";
 
 /** Each folder may import the folders of the rows above its own, and itself. */
 const layers = [
@@ -515,3 +516,15 @@ for (const { title, rule, files, examples } of rules) {
     });
   });
 }
+
+test("docs/architecture.md names files that exist, and functions that they have", () => {
+  const { text } = fileAt("docs/architecture.md");
+  const walks = text.slice(text.indexOf("## A tool call"));
+  const pairs = [...walks.matchAll(/`((?:[\w-]+\/)+[\w-]+\.ts)`(?:,? `(\w+)`)?/g)];
+  const wrong = pairs.filter(([, path = "", name]) => {
+    const source = existsSync(join(root, "src", path)) ? fileAt(`src/${path}`).text : undefined;
+    return source === undefined || (name !== undefined && !new RegExp(`\\b${name}\\b`).test(source));
+  });
+  expect(wrong.map(([pair]) => pair)).toEqual([]);
+  expect(pairs.length).toBeGreaterThan(40);
+});
