@@ -128,6 +128,8 @@ export function createInvocation(options: InvocationOptions) {
     commit,
     /** Throws if another process has taken over the turn. Called before an external effect. */
     assertHeld: (): Promise<void> | undefined => entered.assertHeld()?.catch(failCommit),
+    /** Returns the external calls of an answer that a rewind undid after their start. */
+    undoneCalls: (answer: number): Promise<ReadonlySet<string>> => entered.undoneCalls(id, answer).catch(failCommit),
     /** Returns the context for a callback. */
     context({ agent }: Place, draft: StepDraft): AgentContext {
       const { session, user } = entered;

@@ -104,7 +104,7 @@ async function startExternal(
   const before = invocation.next(place, "tools.started");
   if (before) return new Map(before.calls.map((id) => [id, "cut short"]));
   const ids = external.map(({ call_id }) => call_id);
-  const undone = await invocation.entered.undoneCalls(invocation.id, answer.version);
+  const undone = await invocation.undoneCalls(answer.version);
   await invocation.commit({ type: "tools.started", ...placed(place, invocation.id), calls: ids });
   return new Map(ids.filter((id) => undone.has(id)).map((id) => [id, "undone"]));
 }
