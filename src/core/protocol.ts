@@ -28,7 +28,7 @@ export interface Reply {
   body?: unknown;
   /** A body to send unchanged. `headers` sets its content type; the default is plain text. */
   text?: string;
-  /** Complete server-sent events, or lines. The stream ends when the client disconnects. */
+  /** Complete server-sent events, or lines. Empty ones are not sent. The stream ends when the client disconnects. */
   stream?: AsyncIterable<string>;
   /**
    * The stream ends with the result of work that the request began, such as a run or a long call. It continues when the

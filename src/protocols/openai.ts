@@ -296,15 +296,15 @@ export function openaiProtocol(served: ServedAgent): DecoratingProtocol {
       delete read.next;
       // Earlier events do not end the stream: the turn may have failed or stopped at one of them, and then continued.
       const known = turn.events.at(-1)?.version ?? 0;
-      yield stream.begin();
+      yield* unlessEmpty(stream.begin());
       // Follows the log, because any server may run the turn.
       for await (const event of followEvents(sessions, session, { after: began.version, signal })) {
         addToTurn(read, event);
-        if (read.events.at(-1) === event) yield stream.add(event as RunEvent);
+        if (read.events.at(-1) === event) yield* unlessEmpty(stream.add(event as RunEvent));
         const isOver = isEnding(event) && event.version >= known && render(read).status !== "in_progress";
         if (read.next || isOver) break;
       }
-      if (!signal.aborted) yield stream.end(render(read));
+      if (!signal.aborted) yield* unlessEmpty(stream.end(render(read)));
     }
     return { ...streamReply(frames()), about };
   }
@@ -367,6 +367,9 @@ function labelsOf({ metadata, previous_response_id: previous }: Fields): Labels 
 
 /** A response without events. */
 const nothing: Pick<Turn, "events"> = { events: [] };
+
+/** Returns a frame, unless the client already has all its events. */
+const unlessEmpty = (frame: string): string[] => (frame === "" ? [] : [frame]);
 
 /** Returns a message with only text as a string, as agents and models expect most often. */
 function plainText(item: Item): Item {

@@ -211,6 +211,8 @@ function plainBody(
   return {
     connection: socket,
     write(text) {
+      // An empty chunk would end the body.
+      if (text === "") return;
       if (waiting === "") process.nextTick(flush);
       const length = Buffer.byteLength(text);
       isLatin &&= length === text.length;

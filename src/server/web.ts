@@ -150,6 +150,12 @@ export function serveFetch(app: App, limits: Limits) {
     let comments: NodeJS.Timeout | undefined;
     let sending: ReadableStreamDefaultController<Uint8Array> | undefined;
 
+    async function next(): Promise<IteratorResult<string>> {
+      for (;;) {
+        const result = await iterator.next();
+        if (result.done || result.value !== "") return result;
+      }
+    }
     /** Ends the stream once. */
     function end(isComplete: boolean): void {
       if (isOver) return;
@@ -197,7 +203,7 @@ export function serveFetch(app: App, limits: Limits) {
         clearTimeout(unread);
         isPulled = true;
         try {
-          const { done, value } = await iterator.next();
+          const { done, value } = await next();
           isPulled = false;
           if (isOver) return;
           if (!done) {

@@ -7,6 +7,7 @@ import { describe, expect, test } from "vitest";
 import type { Protocol, Reply } from "../../src/core/protocol.ts";
 import { listen } from "../../src/server/host.ts";
 import { limitsWith } from "../../src/server/limits.ts";
+import { serveFetch } from "../../src/server/web.ts";
 import { appOf, echo, post, raw, served, until } from "./serving.ts";
 
 const codeOf = (body: string): string => (JSON.parse(body) as { error: { code: string } }).error.code;
@@ -513,6 +514,26 @@ describe("streams", () => {
       expect(connection.text).not.toMatch(/\r\n0\r\n\r\n$/);
     },
   );
+
+  const sparse: Protocol = {
+    name: "sparse",
+    handle: async () => ({ status: 200, stream: ReadableStream.from(["", "data: 1\n\n", "", "data: 2\n\n", ""]) }),
+  };
+
+  test.each(["keep-alive", "close"])("leave out empty events, which would end a chunked body: %s", async (kept) => {
+    const { port } = await served(appOf([sparse]));
+    const connection = raw(port);
+    connection.send(`GET /events HTTP/1.1\r\nhost: x\r\nconnection: ${kept}\r\n\r\n`);
+    await until(() => connection.text.endsWith("0\r\n\r\n"));
+    expect(connection.text.split("\r\n\r\n9\r\n")[1]).toBe("data: 1\n\n\r\n9\r\ndata: 2\n\n\r\n0\r\n\r\n");
+  });
+
+  test("leave out empty events for a reader of a web Response too", async () => {
+    const { body } = await serveFetch(appOf([sparse]), limitsWith()).answer(new Request("http://x/events"), "/events");
+    const events: string[] = [];
+    for await (const chunk of body!) events.push(new TextDecoder().decode(chunk));
+    expect(events).toEqual(["data: 1\n\n", "data: 2\n\n"]);
+  });
 
   test("send events as they come, with comments between, and end when the client goes", async () => {
     const protocol = streaming("data: 1\n\n");
