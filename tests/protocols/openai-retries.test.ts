@@ -193,6 +193,18 @@ test("ONCE: after a kill, a retry finds the turn that continues the same respons
   expect([first.output_text, paid.length]).toEqual(["Paid 1 times.", 5]);
 });
 
+test("ONCE: each further retry gets the same turn, and no equal request with the same count does", async () => {
+  const { client, orphan, paid } = served();
+  const { id: previous_response_id } = await client.responses.create({ model, input: "pay" });
+  const body = { model, input: "pay", previous_response_id };
+  const second = await client.responses.create(body);
+  for (const count of [1, 2, 4]) expect(await orphan.responses.create(body, retry(count))).toEqual(second);
+  expect(paid).toHaveLength(2);
+  for (const count of [1, 2, 4]) {
+    expect((await orphan.responses.create(body, retry(count))).conversation).not.toEqual(second.conversation);
+  }
+});
+
 test("a turn before a kill is not found after twelve minutes", async () => {
   const { client, orphan, paid } = served();
   const { now: real } = Date;

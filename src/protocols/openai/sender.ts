@@ -21,7 +21,10 @@ export interface Sender {
   readonly call: string | undefined;
   /** Returns the place of an earlier attempt whose answer was lost. Each lost attempt is returned only once. */
   takeLost(): Place | undefined;
-  /** Returns whether a part of a turn began with an earlier attempt. Without a key, true only once for each attempt. */
+  /**
+   * Returns whether a part of a turn began with an earlier attempt. Without a key, true only once for each count of
+   * retries, because another client's equal request has the same count.
+   */
   isRepeat(began: PartBegan): boolean;
   /** Creates the session of a first message, or finds the session of an earlier attempt. */
   openFirst(user: string | undefined): Promise<string>;
@@ -41,7 +44,8 @@ const mostKept = 1_000;
 /** Returns a function that reads the sender of a request. Remembers requests that have no key. */
 export function createSenders(sessions: Conversations) {
   const lost: { digest: string; place: Place; at: number }[] = [];
-  const taken = new Set<string>();
+  /** The highest count of retries that got each attempt's turn. A higher count means that this answer was lost too. */
+  const taken = new Map<string, number>();
 
   function keyedSender(key: string | undefined): Sender {
     return {
@@ -78,8 +82,8 @@ export function createSenders(sessions: Conversations) {
       },
       isRepeat({ call, at }) {
         const isEqual = call?.startsWith(`${digest}.`) && Date.now() - at < retries * between;
-        if (call === undefined || !isEqual || taken.has(call)) return false;
-        taken.add(call);
+        if (call === undefined || !isEqual || retries <= (taken.get(call) ?? 0)) return false;
+        taken.set(call, retries);
         dropOldest(taken, mostKept);
         return true;
       },
