@@ -32,7 +32,8 @@ export interface Reply {
   stream?: AsyncIterable<string>;
   /**
    * The stream ends with the result of work that the request began, such as a run or a long call. It continues when the
-   * user's token expires, and a server that stops lets it finish. Other streams end in both cases.
+   * user's token expires, and a server that stops lets it finish. Other streams end in both cases. A stream may remove
+   * this field once it only waits for work of another process.
    */
   isRun?: true;
   /** The server adds no keep-alive comments, because this stream sends its own. */

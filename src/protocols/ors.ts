@@ -1,4 +1,5 @@
 // orsProtocol(): serves environments to clients of the Open Reward Standard.
+import { whenDecided } from "../agent/episodes.ts";
 import { ellipsis } from "../core/ellipsis.ts";
 import { HoldfastError, invalidOption, isHoldfastError, unlessCoded } from "../core/errors.ts";
 import { equalJson, isObject, type Json } from "../core/json.ts";
@@ -198,25 +199,33 @@ function serveOne({ sessions, bindings, tasks }: OrsEnvironment) {
     // The server makes these ids, so a client that sends one repeats a call.
     const repeated = readCallId(given, "task_id");
     const id = repeated ?? sessions.newSession();
-    return {
-      status: 200,
-      about: { session, call: id },
-      isRun: true,
-      stream: callEvents(id, () => resultOf(session, id, name, input ?? {}, repeated !== undefined)),
-    };
+    const reply: Reply = { status: 200, about: { session, call: id }, isRun: true };
+    const attempt = (): Promise<object> =>
+      resultOf(session, id, name, input ?? {}, repeated !== undefined).catch((thrown: unknown) => {
+        // Another process runs the call, so a server that stops does not wait for it.
+        if (isHoldfastError(thrown) && thrown.code === "call_in_progress") delete reply.isRun;
+        throw thrown;
+      });
+    const { signal } = request;
+    return Object.assign(reply, { stream: callEvents(id, signal, () => whenDecided(signal, attempt)) });
   }
 
   /**
    * Sends the call's id first, so that a client that loses the rest can repeat the call. If it is not known whether the
    * call was applied, the stream breaks off, and clients repeat the call with its id.
    */
-  async function* callEvents(id: string, result: () => Promise<object>): AsyncGenerator<string, void, undefined> {
+  async function* callEvents(
+    id: string,
+    signal: AbortSignal,
+    result: () => Promise<object>,
+  ): AsyncGenerator<string, void, undefined> {
     yield event("task_id", id);
     // Waits, so that the id is sent first: the server sends all events of one turn of the event loop together.
     await new Promise(process.nextTick);
     try {
       yield valueEvents(await result());
     } catch (thrown) {
+      if (signal.aborted) return;
       if (!isHoldfastError(thrown) || isTransient(thrown)) throw thrown;
       yield event("error", thrown.message.replaceAll(/\s+/g, " "));
     }
@@ -251,7 +260,7 @@ const nameOf = ({ sessions }: OrsEnvironment): string => sessions.environment.na
 
 /** Returns whether a repeat of the call may have a different result. */
 const isTransient = ({ code, status }: HoldfastError): boolean =>
-  (status >= 500 && code !== "verify_failed") || status === 429 || code === "call_in_progress";
+  (status >= 500 && code !== "verify_failed") || status === 429;
 
 const textBlock = (text: string): object => ({ type: "text", text, detail: null });
 

@@ -9,7 +9,7 @@ import { HostRequest } from "./request.ts";
 import { unreadable } from "./uploads.ts";
 
 interface OpenStream {
-  isRun: true | undefined;
+  reply: Reply;
   /** Once the app is stopping, cuts the stream if its reader does not continue to read. */
   awaitReader(): void;
   /** Ends the stream. With an error, its reader gets the error. */
@@ -126,7 +126,7 @@ export function serveFetch(app: App, limits: Limits) {
       }
       const headers = { ...reply.headers, "cache-control": "no-store", "x-accel-buffering": "no" };
       const typed = { "content-type": "text/event-stream", ...headers };
-      return new Response(streamBody(given, request, { ...reply, stream: reply.stream }), {
+      return new Response(streamBody(given, request, reply, reply.stream), {
         status: reply.status,
         headers: typed,
       });
@@ -140,7 +140,8 @@ export function serveFetch(app: App, limits: Limits) {
   function streamBody(
     given: Request,
     request: HostRequest,
-    { stream, quiet, isRun }: Reply & { stream: AsyncIterable<string> },
+    reply: Reply,
+    stream: AsyncIterable<string>,
   ): ReadableStream<Uint8Array> {
     const iterator = stream[Symbol.asyncIterator]();
     const encoder = new TextEncoder();
@@ -186,7 +187,7 @@ export function serveFetch(app: App, limits: Limits) {
       const message = `the client did not read the stream for ${limits.requestTimeout} ms while the server was stopping`;
       unread = setTimeout(() => endEarly(new Error(message)), limits.requestTimeout);
     }
-    const own: OpenStream = { isRun, awaitReader, end: endEarly };
+    const own: OpenStream = { reply, awaitReader, end: endEarly };
 
     streams++;
     metrics.streams++;
@@ -196,7 +197,7 @@ export function serveFetch(app: App, limits: Limits) {
       start(controller) {
         sending = controller;
         comments = setInterval(() => {
-          if (!quiet && (controller.desiredSize ?? 0) > 0) controller.enqueue(encoder.encode(": still here\n\n"));
+          if (!reply.quiet && (controller.desiredSize ?? 0) > 0) controller.enqueue(encoder.encode(": still here\n\n"));
         }, limits.heartbeat);
       },
       async pull(controller) {
@@ -233,7 +234,7 @@ export function serveFetch(app: App, limits: Limits) {
     async stop(): Promise<void> {
       const done = new Promise<void>((resolve) => (allDone = resolve));
       for (const stream of open) {
-        if (stream.isRun) stream.awaitReader();
+        if (stream.reply.isRun) stream.awaitReader();
         else stream.end();
       }
       left();

@@ -3,6 +3,8 @@ import { defineEnvironment, memoryStore, tool, type Store } from "holdfast";
 import { afterEach, describe, expect, test } from "vitest";
 import { z } from "zod";
 import type { AnyEnvironment } from "../../src/core/environment.ts";
+import { gate } from "../agent/engine.ts";
+import { until } from "../server/serving.ts";
 import { post, served } from "./openenv-client.ts";
 import { orsClient } from "./ors-client.ts";
 
@@ -203,6 +205,47 @@ test("the task_id arrives while the tool runs, and a client that then leaves get
   release();
   expect((await again).result.output.blocks[0].text).toBe('{"count":1}');
   expect((await client.call(session, "add", {}, id)).result.output.blocks[0].text).toBe('{"count":1}');
+});
+
+test("ONCE: a retry on another server waits for the call, and ends when its server stops", async () => {
+  const [running, done] = [gate(), gate()];
+  let runs = 0;
+  const mail = defineEnvironment({
+    name: "mail",
+    tools: {
+      send: tool({
+        description: "Send a mail, slowly.",
+        effects: "external",
+        run: async () => {
+          runs++;
+          running.open();
+          await done.opened;
+          return "sent";
+        },
+      }),
+    },
+  });
+  const store = memoryStore();
+  const [one, two] = [await clientOf(store, [mail]), await clientOf(store, [mail])];
+  let asked = 0;
+  const counted: ProxyHandler<Store> = { get: (target, key) => (asked++, Reflect.get(target, key) as unknown) };
+  const stopping = await served([mail], new Proxy(store, counted));
+  const session = await one.createSession();
+  await one.json("POST", "/create", { task_spec: {} }, session);
+  const first = one.call(session, "send", {}, "m1");
+  await running.opened;
+  const retry = two.call(session, "send", {}, "m1");
+  const headers = { "content-type": "application/json", "x-session-id": session };
+  const body = JSON.stringify({ name: "send", input: {}, task_id: "m1" });
+  const cut = await fetch(`${stopping.url}/ors/call`, { method: "POST", headers, body });
+  // The retry polls the store.
+  await until(() => asked > 50);
+  await stopping.close();
+  expect(await cut.text()).toBe("event: task_id\ndata: m1\n\n");
+  done.open();
+  expect((await retry).result.output.blocks[0].text).toBe("sent");
+  expect((await retry).result).toEqual((await first).result);
+  expect(runs).toBe(1);
 });
 
 test("a create that is repeated is not an error; another task is", async () => {
