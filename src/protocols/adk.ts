@@ -14,6 +14,7 @@ import { readEvents } from "../rollout/episode-log.ts";
 import { conversationsOf } from "../session/of-user.ts";
 import { createAdkEvents, type AdkEvent } from "./adk/events.ts";
 import { readMessage } from "./adk/parts.ts";
+import { clientId, findSession, openChosen } from "./adk/session-ids.ts";
 import { toSpans } from "./adk/spans.ts";
 import { findBegan } from "./http/find-began.ts";
 import { decoded, ok } from "./http/route.ts";
@@ -80,9 +81,16 @@ export function adkProtocol({ agents, version }: AdkProtocolOptions): Decorating
     return { app, sessions: conversationsOf(app.sessions, user), user };
   }
 
-  function toSession({ app, user }: Place, info: Pick<Listed, "session" | "touched">, state: AgentState): AdkSession {
-    const { session: id, touched } = info;
-    return { id, appName: app.agent.name, userId: user, state, events: [], lastUpdateTime: touched / 1000 };
+  function toSession(place: Place, { session, touched }: Listed, state: AgentState): AdkSession {
+    const { app, user } = place;
+    return {
+      id: clientId(place, session),
+      appName: app.agent.name,
+      userId: user,
+      state,
+      events: [],
+      lastUpdateTime: touched / 1000,
+    };
   }
 
   /** Returns a listed session; undefined if it was deleted since it was listed. */
@@ -91,9 +99,9 @@ export function adkProtocol({ agents, version }: AdkProtocolOptions): Decorating
     return state && toSession(place, info, state);
   }
 
-  async function wholeSession(place: Place, id: string): Promise<AdkSession> {
+  async function wholeSession(place: Place, info: Listed): Promise<AdkSession> {
     const { sessions } = place;
-    const info = await sessions.info(id);
+    const { session: id } = info;
     const log = await readEvents(sessions, id);
     const isInForce = inForceIn(log);
     const readState = (): Promise<AgentState> => sessions.state(id);
@@ -109,6 +117,12 @@ export function adkProtocol({ agents, version }: AdkProtocolOptions): Decorating
       if (made && isInForce(event.version)) session.events.push(made);
     }
     return session;
+  }
+
+  async function openSession(place: Place, id: string | undefined, state: AgentState | undefined): Promise<Reply> {
+    const { sessions } = place;
+    const info = await (id === undefined ? sessions.open({ state }) : openChosen(place, id, state));
+    return { ...ok(toSession(place, info, await sessions.state(info.session))), about: { session: info.session } };
   }
 
   const routes: { [pattern: string]: { [method: string]: Handler } } = {
@@ -145,35 +159,42 @@ export function adkProtocol({ agents, version }: AdkProtocolOptions): Decorating
         if (Array.isArray(events) && events.length > 0) {
           throw invalidOption("`events` cannot be imported; open a session without events");
         }
-        const session = optionalText(sessionId, "sessionId");
-        const info = await place.sessions.open({ session, state: readState(state, "state") });
-        const opened = toSession(place, info, await place.sessions.state(info.session));
-        return { ...ok(opened), about: { session: info.session } };
+        return openSession(place, optionalText(sessionId, "sessionId"), readState(state, "state"));
       },
     },
     "/apps/*/users/*/sessions/*": {
-      GET: async ([name = "", user = "", id = ""]) => ok(await wholeSession(findPlace(name, user), id)),
+      async GET([name = "", user = "", id = ""]) {
+        const place = findPlace(name, user);
+        return ok(await wholeSession(place, await findSession(place, id)));
+      },
+      // Deprecated in ADK. The body is the state itself.
+      POST: ([name = "", user = "", id = ""], { body }) =>
+        openSession(findPlace(name, user), id, readState(body, "body")),
       async PATCH([name = "", user = "", id = ""], { body }) {
         const place = findPlace(name, user);
         const change = readState(readBody(body)["stateDelta"], "stateDelta") ?? {};
-        await place.sessions.update(id, (state) => void Object.assign(state, change));
-        return ok(await wholeSession(place, id));
+        const { session } = await findSession(place, id);
+        const info = await place.sessions.update(session, (state) => void Object.assign(state, change));
+        return ok(await wholeSession(place, info));
       },
       async DELETE([name = "", user = "", id = ""]) {
-        const { sessions } = findPlace(name, user);
-        await sessions.info(id);
-        await sessions.close(id);
+        const place = findPlace(name, user);
+        await place.sessions.close((await findSession(place, id)).session);
         return ok(null);
       },
     },
     "/run": { POST: (_, request) => answerRun(request, false) },
     "/run_sse": { POST: (_, request) => answerRun(request, true) },
     "/dev/apps/*/debug/trace/session/*": {
-      async GET([name = "", id = ""]) {
+      async GET([name = "", id = ""], { query }) {
         const { agent, sessions } = findApp(name);
         const family = createFamily(agent);
-        const log = await readEvents(sessions, id);
-        return ok(toSpans(id, log, (each) => family.find(each)?.description || each));
+        // The path does not name the user. Only an id that the client chose depends on it.
+        const known = await sessions.peek(id);
+        const user = known?.user ?? sessions.user ?? query.get("userId") ?? "user";
+        const { session } = await findSession(findPlace(name, user), id);
+        const log = await readEvents(sessions, session);
+        return ok(toSpans(session, log, (each) => family.find(each)?.description || each));
       },
     },
   };
@@ -201,9 +222,9 @@ export function adkProtocol({ agents, version }: AdkProtocolOptions): Decorating
   async function answerRun(request: Request, isStream: boolean): Promise<Reply> {
     const { signal, headers } = request;
     const { appName, userId, sessionId, newMessage, streaming, stateDelta } = readBody(request.body);
-    const { app, sessions, user } = findPlace(text(appName, "appName"), text(userId, "userId"));
-    const session = text(sessionId, "sessionId");
-    await sessions.info(session);
+    const place = findPlace(text(appName, "appName"), text(userId, "userId"));
+    const { app, user } = place;
+    const { session } = await findSession(place, text(sessionId, "sessionId"));
     const running = runAgent(app, {
       sessions: app.sessions,
       session,

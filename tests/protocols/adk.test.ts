@@ -194,6 +194,64 @@ test("ISOLATION: a session of another user does not exist", async () => {
   expect((await send("GET", `${at}/${id}`)).body).toMatchObject({ state: {}, events: [] });
 });
 
+test("ISOLATION: an id that a client chose belongs to one user of one app, and can be chosen again", async () => {
+  const store = memoryStore();
+  const agents = ["counter", "other"].map((app) => {
+    const sessions = createSessions({ app, store, keepEnded: true });
+    onTestFinished(() => sessions.stop());
+    return { agent: { ...counting(polite()), name: app }, sessions };
+  });
+  const send = clientOf(appOf([adkProtocol({ agents, version: "1" })]));
+  // A session that was stored under the client's id, as in earlier versions.
+  await agents[0]?.sessions.open({ session: "s1", user: "old", state: { place: 0 } });
+  const id = "a/b: c%";
+  const places = ["/apps/counter/users/ann", "/apps/counter/users/bob", "/apps/other/users/a:n%2Fn"];
+  for (const [index, place] of places.entries()) {
+    const path = `${place}/sessions`;
+    for (const sessionId of [id, "s1"]) {
+      const opened = await send("POST", path, { sessionId, state: { place: index } });
+      expect(opened).toMatchObject({ status: 200, body: { id: sessionId, state: { place: index } } });
+      expect(await send("POST", path, { sessionId })).toMatchObject({ status: 409, body: { code: "session_exists" } });
+    }
+  }
+  const old = "/apps/counter/users/old/sessions";
+  expect((await send("POST", `${old}/s1`, {})).status).toBe(409);
+  expect(await send("GET", `${old}/s1`)).toMatchObject({ body: { id: "s1", state: { place: 0 } } });
+  for (const [index, place] of places.entries()) {
+    const path = `${place}/sessions/${encodeURIComponent(id)}`;
+    const [, , appName = "", , user = ""] = place.split("/");
+    const run = { appName, userId: decodeURIComponent(user), sessionId: id, newMessage: message("add 2") };
+    const ran = await send("POST", "/run", run);
+    expect(ran.status).toBe(200);
+    const patched = await send("PATCH", path, { stateDelta: { changed: true } });
+    expect(patched.body).toMatchObject({ id, state: { place: index, changed: true, count: 2 } });
+    expect((await send("GET", path)).body).toEqual(patched.body);
+    const listed: { id: string }[] = (await send("GET", `${place}/sessions`)).body;
+    expect(listed.map((session) => session.id).toSorted()).toEqual([id, "s1"]);
+    const trace = `/dev/apps/${appName}/debug/trace/session/${encodeURIComponent(id)}?userId=${user}`;
+    const spans = (await send("GET", trace)).body as { attributes: { [name: string]: string } }[];
+    const tied = spans.flatMap(({ attributes }) => attributes["gcp.vertex.agent.event_id"] ?? []);
+    expect(tied).toEqual((ran.body as AdkEvent[]).map((event) => event.id));
+    for (let times = 1; times <= 2; times++) {
+      expect((await send("DELETE", path)).status).toBe(200);
+      for (const [method, gone, body] of [
+        ["GET", path],
+        ["GET", trace],
+        ["DELETE", path],
+        ["PATCH", path, {}],
+        ["POST", "/run", run],
+      ] as const) {
+        expect([method, await send(method, gone, body)]).toMatchObject([method, { status: 404 }]);
+      }
+      // The deprecated route takes the state itself.
+      expect((await send("POST", path, { again_and: times })).body.state).toEqual({
+        again_and: times,
+        "user:total": 2,
+      });
+    }
+  }
+});
+
 test("a client's tool is a long-running call, and a functionResponse continues the turn", async () => {
   const agent = defineAgent({
     name: "counter",
