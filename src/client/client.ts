@@ -1,9 +1,9 @@
 // createClient(): uses a server's environment or agent from a program or a web page, with the verbs of `Sessions`.
 import type { RunOptions, RunResult, Asked } from "../agent/run.ts";
-import type { RunEvent } from "../agent/invocation.ts";
+import type { PartialEvent, RunEvent } from "../agent/invocation.ts";
 import type { Agent } from "../core/agent.ts";
 import type { AnyEnvironment, StateOf, TaskOf, ToolInput, ToolName, ToolOutput } from "../core/environment.ts";
-import { HoldfastError, unlessCoded } from "../core/errors.ts";
+import { HoldfastError, isHoldfastError, unlessCoded } from "../core/errors.ts";
 import type { NumberedEvent } from "../core/event.ts";
 import { finalText } from "../core/last-words.ts";
 import type {
@@ -68,6 +68,12 @@ export interface EnvironmentClient<E extends AnyEnvironment = AnyEnvironment>
 /** The options of a turn. */
 export type TurnOptions = Omit<RunOptions, "sessions" | "busy">;
 
+/**
+ * An event of a turn. `attempt` of a piece counts the connections. After a lost connection, an answer in progress starts
+ * again, so a higher `attempt` replaces the pieces since the last committed event.
+ */
+export type StreamedEvent = Exclude<RunEvent, PartialEvent> | (PartialEvent & { attempt: number });
+
 /** A served agent, with the verbs of `Sessions`, and also `run` and `ask`. */
 export interface AgentClient extends SharedClient, Pick<Conversations, "state" | "label"> {
   open(options?: Omit<OpenConversation, "session">): Promise<SessionInfo>;
@@ -84,7 +90,7 @@ export interface AgentClient extends SharedClient, Pick<Conversations, "state" |
    * Runs a turn and yields its events. A lost connection is resumed, and the turn is applied once.
    * @example for await (const event of client.run({ session, message: "hello" })) console.log(event.type);
    */
-  run(options: TurnOptions): AsyncGenerator<RunEvent, RunResult, undefined>;
+  run(options: TurnOptions): AsyncGenerator<StreamedEvent, RunResult, undefined>;
   /**
    * Runs a turn to its end and returns the answer.
    * @example const { text } = await client.ask({ session, message: "hello" });
@@ -156,12 +162,12 @@ export function createClient<Definition extends Served = AnyEnvironment>(
     for await (const group of followStream(connect, followed)) yield* group;
   }
 
-  /** Sends a turn once. Yields the events after a version, and returns the result. */
+  /** Sends a turn once. Yields the events that its reader lacks, and returns the result. */
   async function* attemptRun(
     session: string,
     { message, clientTools, results, stateDelta, labels, user, seen, call, signal, stream = false }: TurnOptions,
-    last: number,
-  ): AsyncGenerator<RunEvent, RunResult, undefined> {
+    reading: Reading,
+  ): AsyncGenerator<StreamedEvent, RunResult, undefined> {
     const body = { message, client_tools: clientTools, results, state_delta: stateDelta, labels, user, seen };
     const headers = { accept: "text/event-stream" };
     const response = await requests.attempt("POST", at(session, "/run"), { body, key: call, headers, signal });
@@ -175,7 +181,10 @@ export function createClient<Definition extends Served = AnyEnvironment>(
           if (event === "done") return JSON.parse(data) as RunResult;
           if (event === "error") throw sentError(JSON.parse(data) as SentError);
           const sent = JSON.parse(data) as RunEvent;
-          if (sent.type === "partial" ? stream : sent.version > last) yield sent;
+          if (sent.type === "partial" ? !stream : sent.version <= reading.last) continue;
+          reading.retry = requests.createRetry(signal);
+          if (sent.type !== "partial") reading.last = sent.version;
+          yield sent.type === "partial" ? { ...sent, attempt: reading.attempt } : sent;
         }
       }
     } finally {
@@ -184,29 +193,40 @@ export function createClient<Definition extends Served = AnyEnvironment>(
     }
   }
 
-  async function* run(given: TurnOptions): AsyncGenerator<RunEvent, RunResult, undefined> {
+  /** Yields the events of a turn that its reader lacks, from the log. Returns the result if the turn has ended. */
+  async function* readTurn(
+    { session, version: after, turn }: SessionInfo,
+    reading: Reading,
+  ): AsyncGenerator<StreamedEvent, RunResult | undefined, undefined> {
+    for await (const event of events(session, { after })) {
+      if (!("invocation" in event) || event.invocation !== turn?.invocation) continue;
+      if (event.version > reading.last && !event.type.startsWith("turn.")) {
+        reading.last = event.version;
+        yield event as Asked["events"][number];
+      }
+      if (event.type !== "agent.ended" || !event.last) continue;
+      return { session, invocation: event.invocation, outcome: event.outcome, repeated: true };
+    }
+    return undefined;
+  }
+
+  async function* run(given: TurnOptions): AsyncGenerator<StreamedEvent, RunResult, undefined> {
     const { signal, user, throwOnFailure = true } = given;
     const session = given.session ?? (await open({ user })).session;
-    // A turn that continues an interrupted one has no id of its own.
+    // A request that continues an interrupted turn has no id of its own, so its lost events are read from the log.
     const isContinuing = given.message === undefined && given.results === undefined;
     const call = given.call ?? (isContinuing ? undefined : newId());
-    let last = 0;
-    let result: RunResult;
-    for (let retry = requests.createRetry(signal); ;) {
-      const running = attemptRun(session, { ...given, call }, last);
+    const before = isContinuing ? await info(session) : undefined;
+    const reading: Reading = { last: before?.version ?? 0, attempt: 1, retry: requests.createRetry(signal) };
+    let result: RunResult | undefined;
+    for (; !result; reading.attempt++) {
       try {
-        let next = await running.next();
-        for (; !next.done; next = await running.next()) {
-          if (next.value.type !== "partial") last = next.value.version;
-          retry = requests.createRetry(signal);
-          yield next.value;
-        }
-        result = next.value;
-        break;
+        result = yield* attemptRun(session, { ...given, call }, reading);
       } catch (thrown) {
-        await retry(thrown);
-      } finally {
-        await running.return(undefined as never);
+        const isOver = reading.attempt > 1 && isHoldfastError(thrown) && thrown.code === "nothing_to_continue";
+        if (!isOver) await reading.retry(thrown);
+        if (before) result = yield* readTurn(before, reading);
+        if (isOver && !result) throw thrown;
       }
     }
     const { error } = result;
@@ -253,6 +273,15 @@ export function createClient<Definition extends Served = AnyEnvironment>(
     },
   };
   return client as Client<Definition>;
+}
+
+/** How far the reader of a turn has got. */
+interface Reading {
+  /** The version of the last committed event that was yielded. */
+  last: number;
+  attempt: number;
+  /** Waits before the next attempt, or throws the failure. Renewed by each event. */
+  retry(thrown: unknown): Promise<void>;
 }
 
 function toQuery(fields: { [name: string]: unknown }): string {

@@ -7,6 +7,7 @@ import {
   scriptedModel,
   tool,
   type Agent,
+  type Model,
   type Store,
 } from "holdfast";
 import { createClient, type ClientOptions } from "holdfast/client";
@@ -254,6 +255,73 @@ test("ONCE: the client's own tools pause a turn, and broken streams lose and rep
     expect(types.filter((type) => type === "client.answered")).toHaveLength(1);
     expect(types.filter((type) => type === "model.answered")).toHaveLength(2);
   }
+});
+
+test("ONCE: a request that continues a turn yields each event once, wherever its stream breaks", async () => {
+  for (let cutAfter = 0; cutAfter < 6; cutAfter++) {
+    let calls = 0;
+    const model = scriptedModel(() => {
+      if (++calls === 2) throw new Error("the model's server is gone");
+      return calls === 1 ? { calls: [{ name: "note" }] } : "Hello Ann.";
+    });
+    const url = await served({ environments: [], agents: [{ ...greeter(), model } as Agent] });
+    let left = 0;
+    const client = createClient<Agent>(url, {
+      async fetch(path, init) {
+        const response = await fetch(path, init);
+        if (!path.endsWith("/run") || !response.ok || left-- <= 0) return response;
+        // The server ends the turn, but the rest of its reply is lost.
+        return new Response(cut(new Blob([await response.text()]).stream(), cutAfter), response);
+      },
+    });
+    const { session } = await client.open();
+    await client.ask({ session, message: "hi", throwOnFailure: false });
+    const { version } = await client.info(session);
+    left = 1;
+    const { outcome, text, events } = await client.ask({ session });
+    expect([outcome, text]).toEqual(["answered", "Hello Ann."]);
+    const committed: unknown[] = [];
+    for await (const event of client.events(session, { after: version })) {
+      if (!event.type.startsWith("turn.")) committed.push(event);
+    }
+    expect(events).toEqual(committed);
+    left = 1;
+    await expect(client.ask({ session })).rejects.toMatchObject({ code: "nothing_to_continue" });
+  }
+});
+
+test("after a lost connection, the pieces of an answer start again with a higher attempt", async () => {
+  let requests = 0;
+  const model: Model = {
+    name: "slow",
+    async respond(_, options) {
+      options?.onPiece?.({ type: "text", text: "Hello " });
+      // The first request never ends by itself.
+      if (requests === 1) await new Promise((_resolve, reject) => options?.signal?.addEventListener("abort", reject));
+      options?.onPiece?.({ type: "text", text: "Ann." });
+      return { output: [{ type: "message", role: "assistant", content: "Hello Ann." }], status: "completed" };
+    },
+  };
+  const client = createClient<Agent>(
+    await served({ environments: [], agents: [defineAgent({ name: "slow", model })] }),
+    {
+      async fetch(path, init) {
+        if (path.endsWith("/run")) requests++;
+        const response = await fetch(path, init);
+        // The message and the first piece arrive.
+        return path.endsWith("/run") && requests === 1 ? new Response(cut(response.body!, 2), response) : response;
+      },
+    },
+  );
+  const pieces: unknown[] = [];
+  for await (const event of client.run({ message: "hi", stream: true })) {
+    if (event.type === "partial") pieces.push([event.attempt > 1, event.piece.text]);
+  }
+  expect(pieces).toEqual([
+    [false, "Hello "],
+    [true, "Hello "],
+    [true, "Ann."],
+  ]);
 });
 
 /** A body that breaks after some server-sent events. */

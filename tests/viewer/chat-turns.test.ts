@@ -189,6 +189,19 @@ describe("drafts", () => {
     expect(longest).toBe(answer);
   });
 
+  test("start again after a lost connection", () => {
+    const piece = (path: string, text: string, attempt: number): PartialEvent => ({
+      type: "partial",
+      agent: path,
+      path,
+      piece: { type: "text", text },
+      attempt,
+    });
+    const pieces = [piece("a", "Hel", 1), piece("b", "By", 1), piece("a", "He", 2), piece("a", "llo", 2)];
+    const drafts = pieces.reduce<readonly Draft[]>(applyStreamed, []);
+    expect(drafts.map(({ path, text }) => [path, text])).toEqual([["a", "Hello"]]);
+  });
+
   test("keep the arguments of concurrent calls apart, also across concurrent agents", () => {
     const piece = (path: string, call_id: string, text: string): PartialEvent => ({
       type: "partial",

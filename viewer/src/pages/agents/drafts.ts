@@ -9,11 +9,14 @@ export interface PartialEvent {
   /** Identifies one run of the agent. */
   path: string;
   piece: Piece;
+  /** Counts the connections of the run. */
+  attempt?: number;
 }
 
 export interface Draft {
   agent: string;
   path: string;
+  attempt: number | undefined;
   thought: string;
   text: string;
   calls: { call: string; tool: string; input: string }[];
@@ -22,16 +25,17 @@ export interface Draft {
 /**
  * Applies one streamed event to the drafts. A committed event replaces the draft of its path. Only events of the run's
  * own stream may replace a draft. The same event can also arrive later from the log, when the next answer is already
- * being written.
+ * being written. After a lost connection, all answers in progress start again.
  */
 export function applyStreamed(drafts: readonly Draft[], sent: PartialEvent | NumberedEvent): readonly Draft[] {
   if (!("path" in sent)) return drafts;
-  const { agent, path } = sent;
-  const at = drafts.findIndex((draft) => draft.path === path);
-  const known = drafts[at];
-  if (sent.type !== "partial") return known ? drafts.toSpliced(at, 1) : drafts;
-  if (!known) return [...drafts, appendPiece({ agent, path, thought: "", text: "", calls: [] }, sent.piece)];
-  return drafts.with(at, appendPiece(known, sent.piece));
+  if (sent.type !== "partial") return drafts.filter(({ path }) => path !== sent.path);
+  const { agent, path, attempt, piece } = sent;
+  const current = drafts.filter((draft) => draft.attempt === attempt);
+  const at = current.findIndex((draft) => draft.path === path);
+  const known = current[at];
+  if (known) return current.with(at, appendPiece(known, piece));
+  return [...current, appendPiece({ agent, path, attempt, thought: "", text: "", calls: [] }, piece)];
 }
 
 function appendPiece(draft: Draft, piece: Piece): Draft {
