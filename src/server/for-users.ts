@@ -4,7 +4,7 @@ import { HoldfastError } from "../core/errors.ts";
 import type { Protocol } from "../core/protocol.ts";
 import type { AgentState } from "../core/shared-state.ts";
 import { runAgent, type ServedAgent } from "../protocols/http/running.ts";
-import { conversationsOf } from "../session/of-user.ts";
+import { assertUser, conversationsOf } from "../session/of-user.ts";
 
 /** Maximum number of users whose protocols are kept. */
 const mostKept = 1_000;
@@ -63,6 +63,7 @@ function agentOf(served: ServedAgent, user: string): ServedAgent {
         ),
     },
     run(asked) {
+      assertUser(user, asked.user);
       assertOwnState(asked.stateDelta, user);
       return runAgent(served, asked);
     },

@@ -1,6 +1,6 @@
 // conversationsOf(): one user's conversations. For its caller, no other user's conversation exists.
 import { HoldfastError } from "../core/errors.ts";
-import type { Conversations } from "../core/sessions.ts";
+import type { Conversations, SessionInfo } from "../core/sessions.ts";
 
 /**
  * Returns an app's conversations, limited to the conversations of one user.
@@ -13,21 +13,19 @@ export function conversationsOf(sessions: Conversations, user: string): Conversa
   const missing = (session: string): HoldfastError =>
     new HoldfastError("session_not_found", `user ${user} has no session ${session}`, { detail: { session } });
 
-  async function assertOwn(session: string): Promise<void> {
-    if ((await sessions.info(session)).user !== user) throw missing(session);
+  /** Finds an own session. The error for another user's session is the same as for an unknown one. */
+  async function findOwn(session: string): Promise<SessionInfo> {
+    const info = await sessions.peek(session);
+    if (info?.user !== user) throw missing(session);
+    return info;
   }
 
   /** Wraps a method, so that it refuses other users' sessions. */
   function own<Options extends unknown[], Result>(run: (session: string, ...options: Options) => Promise<Result>) {
     return async (session: string, ...options: Options): Promise<Result> => {
-      await assertOwn(session);
+      await findOwn(session);
       return run(session, ...options);
     };
-  }
-
-  function assertUser(given: string | undefined): void {
-    if (given === undefined || given === user) return;
-    throw new HoldfastError("foreign_user", `this token is for user ${user}, not for user ${given}`);
   }
 
   return {
@@ -36,24 +34,21 @@ export function conversationsOf(sessions: Conversations, user: string): Conversa
     cache: sessions.cache,
     newSession: () => sessions.newSession(),
     async open(options = {}) {
-      assertUser(options.user);
+      assertUser(user, options.user);
       return sessions.open({ ...options, user });
     },
-    async info(session) {
-      const info = await sessions.info(session);
-      if (info.user !== user) throw missing(session);
-      return info;
-    },
+    info: findOwn,
     async peek(session) {
       const info = await sessions.peek(session);
       return info?.user === user ? info : undefined;
     },
     async *list(filter = {}) {
-      assertUser(filter.user);
+      assertUser(user, filter.user);
+      if (filter.after !== undefined) await findOwn(filter.after);
       yield* sessions.list({ ...filter, user });
     },
     async *events(session, options) {
-      await assertOwn(session);
+      await findOwn(session);
       yield* sessions.events(session, options);
     },
     async close(session) {
@@ -69,7 +64,7 @@ export function conversationsOf(sessions: Conversations, user: string): Conversa
     cancel: own((...asked) => sessions.cancel(...asked)),
     enter: own((...asked) => sessions.enter(...asked)),
     async restore(saved, session) {
-      assertUser(saved.user);
+      assertUser(user, saved.user);
       // Sets the user, so that `restore` refuses a log that belongs to another user.
       return sessions.restore({ ...saved, user }, session);
     },
@@ -78,4 +73,10 @@ export function conversationsOf(sessions: Conversations, user: string): Conversa
     },
     stop: (options) => sessions.stop(options),
   };
+}
+
+/** Refuses a request for another user. */
+export function assertUser(user: string, given: string | undefined): void {
+  if (given === undefined || given === user) return;
+  throw new HoldfastError("foreign_user", `this token is for user ${user}, not for user ${given}`);
 }

@@ -127,6 +127,8 @@ describe("a user's token", () => {
       [`${at}/rewind`, { body: { version: 1 } }, 404, "session_not_found"],
       [`${at}/label`, { body: { labels: { title: "Mine" } } }, 404, "session_not_found"],
       [`${at}/cancel`, { body: {} }, 404, "session_not_found"],
+      [`/v1/sessions?after=${session}`, {}, 404, "session_not_found"],
+      [`${at}/run`, { body: { message: "Hi.", user: "bob" } }, 403, "foreign_user"],
       ["/v1/sessions", { body: { user: "bob" } }, 403, "foreign_user"],
       ["/v1/sessions?user=bob", {}, 403, "foreign_user"],
       ["/v1/expire", { body: {} }, 403, "foreign_user"],
@@ -151,6 +153,11 @@ describe("a user's token", () => {
       const reply = await ask(path, { ...request, token });
       const what = `${path} ${reply.text}`;
       expect([reply.status, reply.body.code ?? reply.body.error.code], what).toEqual([status, code]);
+      if (status !== 404) continue;
+      // The refusal does not tell whether the session exists.
+      const unknown = JSON.parse(JSON.stringify(request).replaceAll(session, "nowhere")) as Sent;
+      const nowhere = await ask(path.replace(session, "nowhere"), { ...unknown, token });
+      expect([nowhere.status, nowhere.text], what).toEqual([404, reply.text.replaceAll(session, "nowhere")]);
     }
     expect((await ask(at, { method: "DELETE", token })).body).toEqual({ closed: false });
     for (const [method, params] of [
@@ -161,6 +168,9 @@ describe("a user's token", () => {
     ] as const) {
       const { body } = await ask("/v1/a2a", { token, body: rpc(method, params) });
       expect(body.error, method).toBeDefined();
+      const unknown = JSON.parse(JSON.stringify(params).replaceAll(session, "nowhere")) as object;
+      const nowhere = await ask("/v1/a2a", { token, body: rpc(method, unknown) });
+      expect(nowhere.body).toEqual(JSON.parse(JSON.stringify(body).replaceAll(session, "nowhere")));
     }
     expect((await client(app.token).info(session)).version).toBe(first.events.at(-1)!.version);
   });
