@@ -9,6 +9,7 @@ import {
   errorObject,
   readHistoryLength,
   readRpc,
+  noPush,
   readSent,
   text,
   toError,
@@ -264,7 +265,7 @@ export function a2aProtocol(options: A2aProtocolOptions): DecoratingProtocol {
         );
     }
     if (/PushNotificationConfigs?$/.test(rpc.method)) {
-      throw new A2aError("noPush", "push notifications are not supported", "PUSH_NOTIFICATION_NOT_SUPPORTED");
+      throw noPush();
     }
     if (/^(?:message|tasks)\//.test(rpc.method)) {
       throw new A2aError("versionNotSupported", "A2A 0.3 is not supported; use 1.0", "VERSION_NOT_SUPPORTED");

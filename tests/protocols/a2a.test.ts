@@ -343,6 +343,10 @@ test.each([
   [rpc("SendMessage", text("a", "1", { contextId: "of nobody" })), -32602],
   [rpc("SendStreamingMessage", text("a", "1", { contextId: "of nobody" })), -32602],
   [rpc("SendMessage", text("a", "1", { taskId: "any.2" })), -32001],
+  [
+    rpc("SendMessage", { ...text("a", "1"), configuration: { taskPushNotificationConfig: { url: "http://a.test" } } }),
+    -32003,
+  ],
 ])("%j is refused with %i", async (body, code) => {
   const { post } = served();
   const { status, error, body: whole } = await post(body);

@@ -92,6 +92,9 @@ export interface Sent {
   returnImmediately: boolean;
 }
 
+export const noPush = (): A2aError =>
+  new A2aError("noPush", "push notifications are not supported", "PUSH_NOTIFICATION_NOT_SUPPORTED");
+
 /** Reads the parameters of SendMessage. Throws `invalid_option` if they are invalid. */
 export function readSent({ message, configuration }: Fields): Sent {
   if (!isObject(message)) throw invalidOption("`message` must be an object");
@@ -101,6 +104,7 @@ export function readSent({ message, configuration }: Fields): Sent {
   const messageId = text(message, "messageId");
   if (messageId === undefined) throw invalidOption("`message.messageId` is required");
   const options = isObject(configuration) ? configuration : {};
+  if (isObject(options["taskPushNotificationConfig"])) throw noPush();
   const taskId = text(message, "taskId");
   const isResult = (part: unknown): boolean => taskId !== undefined && resultIn(part) !== undefined;
   const said = parts.filter((part) => !isResult(part));
