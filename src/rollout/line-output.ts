@@ -1,11 +1,11 @@
-// Writes lines to standard output or to a file. A file is written completely or not at all.
+// Writes lines to standard output, a pipe or a file. A file is written completely or not at all.
 import { once } from "node:events";
-import { createWriteStream, existsSync, type WriteStream } from "node:fs";
+import { createWriteStream, existsSync, realpathSync, type WriteStream } from "node:fs";
 import { rename, rm } from "node:fs/promises";
-import { dirname, resolve } from "node:path";
+import { dirname } from "node:path";
 import { finished } from "node:stream/promises";
 import { invalidOption } from "../core/errors.ts";
-import { keepMode, makeFolder, privateFile } from "../io/private-files.ts";
+import { fileToReplace, keepMode, makeFolder, privateFile } from "../io/private-files.ts";
 import { cannotWrite } from "./output.ts";
 
 export interface LineOutput {
@@ -38,10 +38,11 @@ export async function writeOutputs(
 /** Refuses to overwrite an existing file without `force`, and the input file in any case. */
 export function assertFree(files: (string | undefined)[], input: string, { force = false }): void {
   for (const file of files) {
-    if (file === undefined) continue;
-    if (resolve(file) === resolve(input)) throw invalidOption(`${file} is the input file; choose another --out`);
-    if (existsSync(file) && !force)
-      throw invalidOption(`${file} already exists; choose another --out, or overwrite it with --force`);
+    const replaced = file && fileToReplace(file);
+    if (!replaced || !existsSync(replaced)) continue;
+    if (existsSync(input) && replaced === realpathSync(input))
+      throw invalidOption(`${file} is the input file; choose another --out`);
+    if (!force) throw invalidOption(`${file} already exists; choose another --out, or overwrite it with --force`);
   }
 }
 
@@ -59,11 +60,13 @@ function toStream(stream: NodeJS.WritableStream): LineOutput {
 }
 
 function toFile(file: string): LineOutput {
-  const beside = `${file}.${process.pid}.tmp`;
+  let [replaced, beside]: (string | undefined)[] = [];
   let stream: WriteStream;
   try {
     makeFolder(dirname(file));
-    stream = createWriteStream(beside, { flush: true, mode: privateFile });
+    replaced = fileToReplace(file);
+    beside = replaced && `${replaced}.${process.pid}.tmp`;
+    stream = createWriteStream(beside ?? file, { flush: beside !== undefined, mode: privateFile });
   } catch (cause) {
     throw cannotWrite(file, cause);
   }
@@ -78,8 +81,10 @@ function toFile(file: string): LineOutput {
       stream.end();
       await Promise.race([finished(stream), failed]);
       try {
-        keepMode(file, beside);
-        await rename(beside, file);
+        if (replaced && beside) {
+          keepMode(replaced, beside);
+          await rename(beside, replaced);
+        }
       } catch (cause) {
         throw cannotWrite(file, cause);
       }
@@ -88,7 +93,7 @@ function toFile(file: string): LineOutput {
     async abandon() {
       if (isOver) return;
       stream.destroy();
-      await rm(beside, { force: true });
+      if (beside) await rm(beside, { force: true });
     },
   };
 }

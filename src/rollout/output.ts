@@ -4,7 +4,7 @@ import { open, rename, rm, writeFile } from "node:fs/promises";
 import { basename, dirname, extname, join } from "node:path";
 import { cannotLoad, messageOf, type HoldfastError } from "../core/errors.ts";
 import type { TaskRow } from "../core/rollout.ts";
-import { keepMode, makeFolder, privateFile } from "../io/private-files.ts";
+import { fileToReplace, keepMode, makeFolder, privateFile } from "../io/private-files.ts";
 import { readRows } from "./tasks.ts";
 import { rowNodeKey } from "./tree.ts";
 
@@ -161,9 +161,12 @@ export const rolloutKey = ({ _ng_task_index: task, _ng_rollout_index: repeat }: 
 
 /** Replaces a file completely, or leaves it unchanged. */
 export async function writeWhole(file: string, text: string | Iterable<string>): Promise<void> {
-  makeFolder(dirname(file));
-  const beside = `${file}.${process.pid}.tmp`;
+  let beside: string | undefined;
   try {
+    makeFolder(dirname(file));
+    const replaced = fileToReplace(file);
+    if (replaced === undefined) return await writeFile(file, text);
+    beside = `${replaced}.${process.pid}.tmp`;
     const handle = await open(beside, "w", privateFile);
     try {
       await writeFile(handle, text);
@@ -171,10 +174,10 @@ export async function writeWhole(file: string, text: string | Iterable<string>):
     } finally {
       await handle.close();
     }
-    keepMode(file, beside);
-    await rename(beside, file);
+    keepMode(replaced, beside);
+    await rename(beside, replaced);
   } catch (cause) {
-    await rm(beside, { force: true });
+    if (beside) await rm(beside, { force: true });
     throw cannotWrite(file, cause);
   }
 }

@@ -1,6 +1,7 @@
 // reverifyFile(): verifies the episodes of a rollout file again, and writes a file with the new rewards.
 import { rmSync } from "node:fs";
 import { cannotLoad } from "../core/errors.ts";
+import { fileToReplace } from "../io/private-files.ts";
 import { finishedRollouts } from "./finished.ts";
 import { writeOutputs } from "./line-output.ts";
 import { outputPaths } from "./output.ts";
@@ -49,7 +50,8 @@ export async function reverifyFile(file: string, options: ReverifyFileOptions): 
     });
     if (rollouts === 0) throw cannotLoad(`${file} has no rollouts`);
     // The rows are written last, and never next to older failures. So if they exist, the output is complete.
-    rmSync(paths.rows, { force: true });
+    const older = fileToReplace(paths.rows);
+    if (older) rmSync(older, { force: true });
   });
   return counts.result;
 }
