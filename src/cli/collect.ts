@@ -213,7 +213,7 @@ async function runCollection(
       onRow: progress.row,
       onRunning: progress.running,
       onEvent(event, rollout) {
-        progress.event(event);
+        progress.event(event, rollout);
         blocked?.event(event, rollout);
       },
       onError: isDebugged ? progress.stack : undefined,
@@ -227,7 +227,12 @@ async function runCollection(
     if (json) process.stdout.write(`${JSON.stringify({ type: "collected", ...collected, metrics })}\n`);
     else
       process.stdout.write(
-        formatSummary(collected, metrics, { out: settings.out, total: progress.total(), reasons: progress.reasons() }),
+        formatSummary(collected, metrics, {
+          out: settings.out,
+          total: progress.total(),
+          repeated: progress.repeated(),
+          reasons: progress.reasons(),
+        }),
       );
     return toExitCode(collected);
   } finally {

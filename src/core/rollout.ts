@@ -68,6 +68,8 @@ export interface RolloutFailure {
   code?: string;
   /** The error in the author's code that caused the failure. */
   thrown?: Thrown;
+  /** The episode was played to its end and recorded. Playing the same rollout again only verifies it again. */
+  isPlayed?: boolean;
 }
 
 interface PlayedEpisode {

@@ -320,13 +320,15 @@ function settling(options: CollectOptions, collected: Collected, stopping: Abort
         await forget?.([current.session, session]);
         return undefined;
       }
-      // Retries are recorded too, so that the next attempt keeps its number after a crash. A forked episode gets no new
-      // attempt, because both attempts would have continuations.
-      if (!isForked) await output.failed({ ...failed, retried: true });
+      // A forked episode gets no new attempt, because both attempts would have continuations. A played episode gets none
+      // either: only its verify is tried again, and the model is not asked again.
+      const isKept = isForked || failure.isPlayed === true;
+      // Retries are recorded too, so that the next attempt keeps its number after a crash.
+      if (!isKept) await output.failed({ ...failed, retried: true });
       onRetry?.(current, failure);
       await delay(pause(tried), undefined, { signal: stop }).catch(() => undefined);
       if (stop.aborted) return undefined;
-      if (isForked) continue;
+      if (isKept) continue;
       await forget?.([current.session, session]);
       current = withAttempt(run, current, current.attempt + 1);
     }

@@ -11,8 +11,8 @@ const enough = 3;
 
 /**
  * Returns a function that takes the failure of each rollout, or undefined for a scored rollout, and returns a reason to
- * stop. A refused request stops only a collection without a scored rollout. Later, the reason may be a single long
- * conversation. `hasScored`: an earlier process has scored a rollout.
+ * stop. A refused request or a failed verify stops only a collection without a scored rollout. Later, the reason may be
+ * a single long conversation or a single task. `hasScored`: an earlier process has scored a rollout.
  */
 export function createGiveUp(hasScored: boolean): (failure: RolloutFailure | undefined) => GaveUp | undefined {
   let [rollouts, last] = [0, ""];
@@ -33,5 +33,6 @@ export function createGiveUp(hasScored: boolean): (failure: RolloutFailure | und
 
 function isForAll({ code = "", reason }: RolloutFailure, hasScored: boolean): boolean {
   if (code === "model_refused") return !hasScored || /status (401|403|404)\b/.test(reason);
+  if (code === "verify_failed") return !hasScored;
   return code.startsWith("store_");
 }

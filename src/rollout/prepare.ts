@@ -11,8 +11,9 @@ import { isUrl, type CollectionSettings, type SourceSettings } from "./collectio
 /** Settings for rows. Undefined fields are not set. */
 type RowFlags = Pick<SourceSettings, "temperature" | "topP" | "maxTokens" | "system" | "request" | "labels">;
 
-/** Returns a function that prepares rows, and throws when a row is invalid. */
+/** Returns a function that prepares rows, and throws when a row is invalid. Refuses an environment without `verify`. */
 export function preparing(environment: AnyEnvironment, agent: string, flags: RowFlags) {
+  if (!environment.verify) throw invalidOption(`${environment.name} has no verify; add one to defineEnvironment`);
   const tools = [...environment.definitions].map(([name, definition]) => toolSchema(name, definition));
 
   return (row: TaskRow): Promise<TaskRow> => {

@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { createProgress } from "../../src/cli/collect/progress.ts";
 import type { NumberedEvent } from "../../src/core/event.ts";
-import type { TaskRow } from "../../src/core/rollout.ts";
+import type { Rollout, TaskRow } from "../../src/core/rollout.ts";
 
 let written = "";
 let isTerminal = false;
@@ -39,6 +39,8 @@ const answered = {
   items: [{ type: "function_call" }, { type: "function_call" }],
   usage: { total_tokens: 6000 },
 } as unknown as NumberedEvent;
+
+const rollout: Rollout = { task: 0, repeat: 0, attempt: 0, row: {}, session: "one", random: 0 };
 
 /** Ten seconds of a collection that had 40 of its 100 rows before. */
 function tenSeconds() {
@@ -92,12 +94,24 @@ test("calls and tokens are counted while episodes run, and not again when they e
   progress.plan(6);
   progress.start(0);
   progress.running(3);
-  for (let answer = 0; answer < 4; answer++) progress.event(answered);
+  for (let answer = 0; answer < 4; answer++) progress.event(answered, rollout);
   vi.advanceTimersByTime(10_000);
   expect(written).toBe("0 of 6 · 3 running · 10 s · 4 model calls · 8 tool calls · 24k tokens\n");
   progress.row(scored, false, []);
   progress.end();
   expect(written).toContain("4 model calls · 8 tool calls · 24k tokens\n");
+});
+
+test("tokens of attempts that are repeated are counted apart, but not if only verify is repeated", () => {
+  const progress = createProgress({ json: false });
+  progress.event(answered, rollout);
+  progress.retry(rollout, { kind: "verify", reason: "no judge", isPlayed: true });
+  expect(progress.repeated()).toBe(0);
+  progress.retry(rollout, { kind: "model", reason: "no answer" });
+  progress.event(answered, rollout);
+  progress.row(scored, false, []);
+  expect(progress.repeated()).toBe(6_000);
+  progress.end();
 });
 
 test("each reason is printed once, and counted; reasons that differ in numbers count as one", () => {

@@ -41,6 +41,8 @@ interface Options {
   maxSteps?: number;
   limits?: { tokens?: number; cost?: number };
   store?: Store;
+  /** Default: the environment's own verify. */
+  verify?: typeof counter.verify;
 }
 
 async function play(options: Options) {
@@ -62,7 +64,10 @@ async function play(options: Options) {
     if (number === fails) throw new HoldfastError("model_failed", "the server broke");
     return number === hangs ? new Promise(() => undefined) : scripted.respond(...given);
   };
-  const sessions: Sessions = createSessions({ environment: counter, store });
+  const sessions: Sessions = createSessions({
+    environment: options.verify ? { ...counter, verify: options.verify } : counter,
+    store,
+  });
   const call: Sessions["call"] = async (...given) => {
     if (busy-- > 0) throw new HoldfastError("store_busy", "it is locked");
     await released;
@@ -114,6 +119,19 @@ test("SCORED: a call that the store failed has no reward, unless a later attempt
     failure: { kind: "store", reason: "it is locked" },
   });
   expect(await play({ busy: 1, calls: 2 })).toMatchObject({ outcome: "scored", fields: { reward: 1 } });
+});
+
+test("a verify that failed is tried again without the harness", async () => {
+  const store = memoryStore();
+  let started = 0;
+  const serve = (): void => void started++;
+  const verify = (): number => {
+    throw new Error("no judge");
+  };
+  const failure = { kind: "verify", isPlayed: true };
+  expect(await play({ calls: 1, store, serve, verify })).toMatchObject({ outcome: "failed", failure });
+  expect(await play({ store, serve })).toMatchObject({ outcome: "scored", fields: { reward: 1 } });
+  expect(started).toBe(1);
 });
 
 test("SCORED: an episode without an answer of the model has no reward, also at a limit", async () => {

@@ -140,6 +140,45 @@ test("ISOLATION: repeats, attempts, forks and other collections of a store do no
   expect(seen).toEqual([whole, whole, whole, [first, second, second], [first, second, second]].flat(2));
 });
 
+describe("a verify that fails", () => {
+  /** A model that counts its requests, and an environment whose verify fails the first times. */
+  function flaky(failures: number) {
+    const counts = { asked: 0, verified: 0 };
+    const model: Model = { name: "counting", respond: (...given) => (counts.asked++, press.respond(...given)) };
+    const verify = (): number => {
+      if (++counts.verified <= failures) throw new Error("the judge is busy");
+      return 1;
+    };
+    const environment = defineEnvironment({ name: "lamp", state: z.object({}), tools: lamp.tools as never, verify });
+    return { counts, model, environment };
+  }
+
+  test("is tried again on the recorded episode, and the model is not asked again", async () => {
+    const { counts, ...given } = flaky(1);
+    const retried: unknown[] = [];
+    const onRetry = (...[, failure]: [unknown, { kind: string }]): void => void retried.push(failure.kind);
+    const found = await collectRollouts({ ...(await settings()), ...given, onRetry });
+    expect({ ...found, ...counts, retried }).toMatchObject({ scored: 1, asked: 2, verified: 2, retried: ["verify"] });
+  });
+
+  test("stops the collection after three rollouts if no rollout has a reward", async () => {
+    const { counts, ...given } = flaky(Infinity);
+    const options = { ...(await settings()), ...given, repeats: 20, concurrency: 1, attempts: 1 };
+    const found = await collectRollouts(options);
+    expect(found).toMatchObject({ failed: 3, stopped: true, gaveUp: { kind: "verify", rollouts: 3 } });
+    expect(counts).toEqual({ asked: 6, verified: 3 });
+  });
+
+  test("is not asked for in an environment without one, which is refused before the first request", async () => {
+    const { counts, model } = flaky(0);
+    const environment = defineEnvironment({ name: "lamp", state: z.object({}), tools: lamp.tools as never });
+    await expect(collectRollouts({ ...(await settings()), model, environment })).rejects.toThrow(
+      "lamp has no verify; add one to defineEnvironment",
+    );
+    expect(counts.asked).toBe(0);
+  });
+});
+
 test("the name of the agent in rows and metrics can be chosen", async () => {
   const given = await settings();
   const rows: TaskRow[] = [];

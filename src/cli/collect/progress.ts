@@ -2,6 +2,7 @@
 import { summarizeThrown, type NumberedEvent, type Thrown } from "../../core/event.ts";
 import type { Rollout, RolloutFailure, TaskRow } from "../../core/rollout.ts";
 import { hasEstimatedTokens } from "../../rollout/row-fields.ts";
+import { rolloutKey } from "../../rollout/output.ts";
 import { readBranch } from "../../rollout/tree.ts";
 import { kindText } from "../metrics/lines.ts";
 import { plain, plainLine, print } from "../../io/plain.ts";
@@ -19,7 +20,9 @@ export function createProgress({ json, isQueued = false }: { json: boolean; isQu
   const places = new Set<string>();
   const [failures, errors] = [createTally(), createTally()];
   let [before, done, scored, reward, failed, running] = [0, 0, 0, 0, 0, 0];
-  let [answers, calls, tokens] = [0, 0, 0];
+  let [answers, calls, tokens, repeated] = [0, 0, 0, 0];
+  /** The tokens of running attempts, by rollout. */
+  const used = new Map<string, number>();
   let [isBegun, isOver, isLive, isEstimate] = [false, false, false, false];
   const timer = setInterval(show, isTerminal ? everyOnTerminal : everyElsewhere).unref();
 
@@ -80,15 +83,19 @@ export function createProgress({ json, isQueued = false }: { json: boolean; isQu
       running = count;
     },
     /** Counts calls and tokens while an episode runs. Without events, they are counted when it ends. */
-    event(event: NumberedEvent): void {
+    event(event: NumberedEvent, { task, repeat }: Rollout): void {
       isLive = true;
       if (event.type !== "model.answered") return;
+      const key = `${task} ${repeat}`;
+      const { total_tokens: spent = 0 } = event.usage ?? {};
       answers++;
       calls += (event.items ?? []).filter(({ type }) => type === "function_call").length;
-      tokens += event.usage?.total_tokens ?? 0;
+      tokens += spent;
+      used.set(key, (used.get(key) ?? 0) + spent);
     },
     row(row: TaskRow, isFailed: boolean, thrown: string[]): void {
       done++;
+      used.delete(rolloutKey(row));
       countRow(row);
       for (const error of thrown) if (errors.add(error) && !json) say(`error thrown by your code: ${error}`);
       if (isFailed) {
@@ -105,7 +112,10 @@ export function createProgress({ json, isQueued = false }: { json: boolean; isQu
       const event = { type: isFailed ? "failed" : "scored", task, repeat, branch, reward: given };
       write({ ...event, failure_kind, failure_reason, ...(thrown.length > 0 && { errors: thrown }) });
     },
-    retry({ task, repeat, attempt }: Rollout, { kind, reason }: RolloutFailure): void {
+    retry({ task, repeat, attempt }: Rollout, { kind, reason, isPlayed = false }: RolloutFailure): void {
+      const key = `${task} ${repeat}`;
+      if (!isPlayed) repeated += used.get(key) ?? 0;
+      if (!isPlayed) used.delete(key);
       if (json) write({ type: "retried", task, repeat, attempt, failure_kind: kind, failure_reason: reason });
     },
     say,
@@ -116,6 +126,8 @@ export function createProgress({ json, isQueued = false }: { json: boolean; isQu
       tell(plain(thrown.stack ?? summarizeThrown(thrown)));
     },
     total: () => total,
+    /** Returns the tokens of failed attempts that were repeated. The metrics count only each rollout's last attempt. */
+    repeated: () => repeated,
     /** Formats the reasons for failures, and the errors in the author's code, with their counts. */
     reasons: () => ({ failures: failures.lines(), errors: errors.lines() }),
     end(): void {

@@ -10,12 +10,14 @@ import type { Progress } from "./progress.ts";
 interface SummaryOptions {
   out: string;
   total: number;
+  /** The tokens of failed attempts that were repeated. Default 0. */
+  repeated?: number;
   reasons: ReturnType<Progress["reasons"]>;
 }
 
 export function formatSummary(collected: Collected, metrics: CollectionMetrics, options: SummaryOptions): string {
   const { before, scored, failed } = collected;
-  const { out, total, reasons } = options;
+  const { out, total, repeated = 0, reasons } = options;
   const counts = [
     `${before + scored} of ${total} rollouts scored${before > 0 ? ` (${scored} in this run, ${before} earlier)` : ""}`,
     failed > 0 && `${failed} failed`,
@@ -25,6 +27,7 @@ export function formatSummary(collected: Collected, metrics: CollectionMetrics, 
     ...(reasons.failures.length > 0 ? ["failures", ...reasons.failures, `  all: ${outputPaths(out).failures}`] : []),
     ...(reasons.errors.length > 0 ? ["errors thrown by your code", ...reasons.errors] : []),
     ...metricLines(metrics),
+    ...(repeated > 0 ? [`and ${repeated} tokens in failed attempts that were repeated`] : []),
     "",
     ...nextLines(collected, out),
   ];

@@ -122,7 +122,8 @@ export function createHarnessPlayer(options: HarnessPlayerOptions) {
       const session = host.findSession(rollout);
       await host.open(rollout, signal);
       const events = await readEvents(episodes, session);
-      if (events.some(({ type }) => type === "session.verified")) return { rollout, session, isPlayed: true };
+      if (events.some(({ type }) => type === "session.verified" || type === "verify.failed"))
+        return { rollout, session, isPlayed: true };
       const isNew = events.every(({ type }) => type === "session.opened" || type === "session.seeded");
       if (isNew) return { rollout, session, isPlayed: false };
     }

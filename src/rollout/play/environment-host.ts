@@ -1,11 +1,11 @@
 // environmentHost(): hosts episodes in an environment that runs in this process.
 import type { Toolset } from "../../core/agent.ts";
-import { HoldfastError, isHoldfastError, messageOf, unlessCoded } from "../../core/errors.ts";
+import { isHoldfastError, messageOf, unlessCoded } from "../../core/errors.ts";
 import { pickTask, type Rollout, type TaskRow } from "../../core/rollout.ts";
 import type { Sessions } from "../../core/sessions.ts";
 import { environmentTools } from "../../agent/environment-tools.ts";
 import { derivedId } from "../../agent/episodes.ts";
-import { classifyError } from "./failure.ts";
+import { classifyError, verifyFailed } from "./failure.ts";
 import type { EpisodeHost } from "./episode-host.ts";
 import { toVerdictFields } from "../row-fields.ts";
 import { withoutTokens } from "./response.ts";
@@ -38,7 +38,7 @@ export function environmentHost(episodes: Sessions): EpisodeHost {
         return { verdict: toVerdictFields(verdict as TaskRow) };
       } catch (thrown) {
         if (isHoldfastError(thrown) && classifyError(thrown) === "store") throw thrown;
-        throw new HoldfastError("verify_failed", messageOf(thrown), { cause: thrown });
+        throw verifyFailed(messageOf(thrown), thrown);
       }
     },
   };

@@ -1,5 +1,5 @@
 // Explains why a rollout has no reward: turns errors and failure events into a kind and a reason.
-import { isForModel, isHoldfastError, messageOf, type ErrorCode } from "../../core/errors.ts";
+import { HoldfastError, isForModel, isHoldfastError, messageOf, type ErrorCode } from "../../core/errors.ts";
 import { summarizeThrown, type EventOf, type NumberedEvent } from "../../core/event.ts";
 import type { FailureKind, RolloutFailure, Rollout } from "../../core/rollout.ts";
 import { thrownIn } from "../../session/thrown.ts";
@@ -26,9 +26,19 @@ function classifyStep(step: string, code: string): FailureKind {
 
 export function failureFromError(thrown: unknown): RolloutFailure {
   const authors = thrownIn(thrown);
-  const code = isHoldfastError(thrown) ? { code: thrown.code } : {};
-  return { kind: classifyError(thrown), reason: messageOf(thrown), ...code, ...(authors && { thrown: authors }) };
+  const { code, detail }: Partial<HoldfastError> = isHoldfastError(thrown) ? thrown : {};
+  return {
+    kind: classifyError(thrown),
+    reason: messageOf(thrown),
+    ...(code && { code }),
+    ...(authors && { thrown: authors }),
+    ...(detail?.["isPlayed"] === true && { isPlayed: true }),
+  };
 }
+
+/** Returns the error for a verify that failed at the end of a recorded episode, so that only verify is tried again. */
+export const verifyFailed = (message: string, cause?: unknown): HoldfastError =>
+  new HoldfastError("verify_failed", message, { detail: { isPlayed: true }, ...(cause !== undefined && { cause }) });
 
 const kinds: Partial<Record<ErrorCode, FailureKind>> = {
   invalid_task: "task",

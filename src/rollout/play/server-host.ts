@@ -13,6 +13,7 @@ import type { Cookies, GymClient, GymReply } from "../gym-client.ts";
 import { createKeyedQueue } from "../../io/keyed-queue.ts";
 import { toVerdictFields } from "../row-fields.ts";
 import type { EpisodeHost } from "./episode-host.ts";
+import { verifyFailed } from "./failure.ts";
 
 /**
  * Hosts episodes on a server. The conversation is stored in this process's store. Its state holds the episode's cookies
@@ -47,7 +48,7 @@ export function serverHost(client: GymClient): EpisodeHost {
     } catch (thrown) {
       if (request.signal.aborted) throw thrown;
       // The error has no cause, because it is not an error in the author's code.
-      throw new HoldfastError(code, messageOf(thrown));
+      throw code === "verify_failed" ? verifyFailed(messageOf(thrown)) : new HoldfastError(code, messageOf(thrown));
     }
   }
 
@@ -123,7 +124,11 @@ function toResult({ status, text }: GymReply): Json {
 }
 
 function verdictIn(reply: GymReply, row: TaskRow): { verdict: TaskRow; session?: string } {
-  if (!isOk(reply)) throw noVerdict(`with ${reply.status}: ${shownText(reply.text)}`);
+  if (!isOk(reply)) {
+    const message = `the server answered /verify with ${reply.status}: ${shownText(reply.text)}`;
+    // A server that has lost the episode never verifies it, so the episode is played again.
+    throw reply.status < 500 ? new HoldfastError("verify_failed", message) : verifyFailed(message);
+  }
   const given = objectIn(reply.text);
   if (!given) throw noVerdict(`with text that is not a JSON object: ${shownText(reply.text)}`);
   const { responses_create_params: _, response: __, session_id: session, ...told } = given;
@@ -140,8 +145,7 @@ function withoutOwn(told: TaskRow): TaskRow {
   return verdict;
 }
 
-const noVerdict = (what: string): HoldfastError =>
-  new HoldfastError("verify_failed", `the server answered /verify ${what}`);
+const noVerdict = (what: string): HoldfastError => verifyFailed(`the server answered /verify ${what}`);
 
 export function toolsIn({ responses_create_params: params }: TaskRow): ToolSchema[] {
   const { tools } = Object(params) as { tools?: Json };
