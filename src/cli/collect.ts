@@ -11,8 +11,9 @@ import { collectRollouts, type CollectionResult } from "../rollout/collect-rollo
 import { assertQueue, queuePlayer } from "../queue/collector.ts";
 import { exitCodes, stopOnSignals } from "../io/stop-on-signals.ts";
 import { reportBlockedCollection } from "../rollout/report-blocked.ts";
+import { watchProcess } from "../rollout/stray-errors.ts";
 import { createProgress } from "./collect/progress.ts";
-import { formatSummary } from "./collect/summary.ts";
+import { againText, formatSummary } from "./collect/summary.ts";
 
 /** The number of concurrent rollouts. Rollouts that wait in a queue cost little, and keep the workers busy. */
 const atOnce = 32;
@@ -199,6 +200,7 @@ async function runCollection(
       progress.say(`stopping; ${running} (press Ctrl-C again to stop immediately)`);
     },
   });
+  const unwatch = watchProcess(progress.stray, () => (signal.aborted ? undefined : `continue with: ${againText()}`));
   // A queue's workers have their own watchdog.
   const blocked = settings.queue === undefined ? reportBlockedCollection() : undefined;
   try {
@@ -237,6 +239,7 @@ async function runCollection(
     return toExitCode(collected);
   } finally {
     end();
+    unwatch();
     blocked?.stop();
     progress.end();
   }

@@ -7,7 +7,7 @@ import { packageVersion } from "../server/version.ts";
 import { assertRequired, fitHelp, helpWidth } from "./help.ts";
 import { hideSecretsInWord } from "../io/hide-secrets.ts";
 import { plain, print } from "../io/plain.ts";
-import { surviveStrayRejections } from "../rollout/stray-rejections.ts";
+import { surviveStrayErrors } from "../rollout/stray-errors.ts";
 
 const commands = new Map([
   ["init", () => import("./init.ts")],
@@ -71,7 +71,7 @@ process.stdout.on("error", unread);
 process.stderr.on("error", unread);
 
 const isDebugging = (): boolean => program.opts<{ debug?: boolean }>().debug === true;
-surviveStrayRejections(isDebugging);
+surviveStrayErrors(isDebugging);
 
 try {
   // --version is not a global option of Commander, because subcommands have their own --version.

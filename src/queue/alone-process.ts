@@ -1,6 +1,6 @@
 // A process for one rollout whose previous worker died. It runs the rollout that its worker sends, and exits.
 import { messageOf } from "../core/errors.ts";
-import { surviveStrayRejections } from "../rollout/stray-rejections.ts";
+import { surviveStrayErrors } from "../rollout/stray-errors.ts";
 import { failedRollout, type Played } from "../core/rollout.ts";
 import { endTelemetry } from "../telemetry/process.ts";
 import type { AloneRequest } from "./alone.ts";
@@ -9,7 +9,7 @@ import { startWatchdog } from "../io/watchdog.ts";
 
 const stopping = new AbortController();
 
-surviveStrayRejections();
+surviveStrayErrors();
 process.on("disconnect", () => process.exit(1));
 // Ctrl-C reaches every process in a terminal. It is ignored, because the worker decides which processes end.
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => undefined);

@@ -25,11 +25,21 @@ export async function claimOutput(out: string): Promise<{ release(): void }> {
       throw cannotWrite(out, cause);
     }
     const holder = findHolder(prefix, own);
-    if (holder === undefined) return { release: () => rmSync(own, { force: true }) };
+    if (holder === undefined) return { release: releaser(own) };
     rmSync(own, { force: true });
     if (left === 1) throw invalidOption(`process ${holder} is collecting to ${out}; choose another --out`);
     await delay(20 + 100 * Math.random());
   }
+}
+
+/** Returns a function that removes a claim, which runs at the latest when the process exits. */
+function releaser(own: string): () => void {
+  const release = (): void => {
+    process.off("exit", release);
+    rmSync(own, { force: true });
+  };
+  process.on("exit", release);
+  return release;
 }
 
 /** Returns another process that holds a claim. Removes dead processes' claims. */

@@ -114,6 +114,12 @@ export function isOwnFault(thrown: unknown): boolean {
   return !isHoldfastError(thrown) && first !== undefined && isOwn(first) && !frames.some(isAuthors);
 }
 
+/** Returns whether Node called the author's code, as in a timer. Then the error interrupted no code of Holdfast. */
+export function isAuthorsCallback(thrown: unknown): boolean {
+  const outermost = framesIn(thrown).findLast(({ path }) => !path.startsWith("node:"));
+  return outermost !== undefined && isAuthors(outermost);
+}
+
 const isInside = (path: string): boolean => {
   const inside = relative(process.cwd(), path);
   return !inside.startsWith("..") && !isAbsolute(inside);

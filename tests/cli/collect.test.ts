@@ -1,5 +1,5 @@
 // The collect command: its files, refusals, signals and progress output.
-import { appendFileSync, existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { appendFileSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import type { TaskRow } from "../../src/core/rollout.ts";
@@ -261,17 +261,33 @@ test("--debug prints the first stack of each place in the author's code", async 
   expect(plain.stderr).not.toMatch(/\n {4}at /);
 });
 
-test("a promise that a tool neither awaits nor catches is reported once, and ends nothing", async () => {
+/** Collects three rollouts of an environment whose tool has this code. */
+async function collectTally(add: string) {
   const folder = await newFolder();
-  const add = 'void Promise.reject(new TypeError("boom")); state.count += by';
   const target = await writeTally(folder, { add });
   const tasks = await writeRows(join(folder, "tasks.jsonl"), { responses_create_params: { input: "Count." } });
-  const flags = ["--tasks", tasks, "--repeats", "3", "--out", join(folder, "a.jsonl")];
-  const { code, stdout, stderr } = await run("collect", target, ...flags);
-  expect({ code, stdout }).toEqual({ code: 0, stdout: expect.stringMatching(/^3 of 3 rollouts scored/) as string });
-  const error =
-    /^error thrown by your code: TypeError: boom in a promise that nothing awaits \(environment\.mjs:\d+\); /gm;
-  expect(stderr.match(error)).toHaveLength(1);
+  const flags = ["--tasks", tasks, "--repeats", "3", "--concurrency", "1", "--out", join(folder, "a.jsonl")];
+  return { folder, ...(await run("collect", target, ...flags)) };
+}
+
+test.each([
+  ["a promise that a tool neither awaits nor catches", 'void Promise.reject(new TypeError("boom"))', "a promise that"],
+  ["an error in a timer of a tool", 'setTimeout(() => { throw new TypeError("boom"); })', "a callback"],
+])("%s is reported once and counted, and ends nothing", async (_, code, place) => {
+  const { code: exit, stdout, stderr } = await collectTally(`${code}; state.count += by`);
+  expect({ exit, stdout }).toEqual({ exit: 0, stdout: expect.stringMatching(/^3 of 3 rollouts scored/) as string });
+  const error = `TypeError: boom in ${place}.* \\(environment\\.mjs:\\d+\\)`;
+  expect(stderr.match(new RegExp(`^error thrown by your code: ${error}; `, "gm"))).toHaveLength(1);
+  expect(stdout).toMatch(new RegExp(`^errors thrown by your code\n {2}[1-6] × ${error}$`, "m"));
+});
+
+test("a tool that ends the process is named, the exit fails, and no lock stays", async () => {
+  const { code, folder, stderr } = await collectTally("process.exit(0)");
+  expect(code).toBe(1);
+  expect(stderr).toMatch(
+    /environment\.mjs:\d+ ended the process with exit code 0 before the collection was complete; continue with: npx holdfast collect .* --resume\n$/,
+  );
+  expect(readdirSync(folder).filter((name) => name.endsWith(".lock"))).toEqual([]);
 });
 
 test("a refusal is not counted as an error", async () => {

@@ -95,6 +95,22 @@ export const authors: Mistake[] = [
     says: ["invalid_option: unknown option '--ouput'\n(Did you mean --out?)", "exit 1"],
   },
   {
+    mistake: "a tool ends the process",
+    edit: ["(state.cash += amount)", "process.exit(3)"],
+    command: collect,
+    says: [
+      "environment.ts:13 ended the process with exit code 3 before",
+      "continue with: npx holdfast collect",
+      "exit 3",
+    ],
+  },
+  {
+    mistake: "there is no verify",
+    edit: ["  verify: ({ state, task }) => Number(state.cash === task.goal),\n", ""],
+    command: collect,
+    says: ["till has no verify; add one to defineEnvironment", "exit 1"],
+  },
+  {
     mistake: "verify throws",
     edit: ["Number(state.cash === task.goal)", "{ throw new RangeError('no goal'); }"],
     command: collect,

@@ -119,6 +119,8 @@ export function createProgress({ json, isQueued = false }: { json: boolean; isQu
       if (json) write({ type: "retried", task, repeat, attempt, failure_kind: kind, failure_reason: reason });
     },
     say,
+    /** Counts an error of the author's code that belongs to no rollout. It is already printed. */
+    stray: (what: string): void => void errors.add(what),
     /** Prints an error's stack trace, once for each place. */
     stack(thrown: Thrown): void {
       if (places.has(thrown.place)) return;

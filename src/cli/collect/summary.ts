@@ -53,7 +53,7 @@ function nextLines({ scored, before, failed, stopped, gaveUp }: Collected, out: 
 }
 
 /** Returns the command that resumes this collection. */
-function againText(): string {
+export function againText(): string {
   const given = process.argv.slice(2).filter((word) => word !== "--resume");
   // Secrets are hidden, because output is kept in logs.
   const shown = given.map((word) => hideSecretsInWord(word, "SECRET"));
