@@ -11,7 +11,7 @@ import { rolloutKey, type CollectionOutput, type ExistingRows, type Tries } from
 import { createPlaces, type Lane } from "./places.ts";
 import { toRandomSeed, withAttempt } from "./rollout-ids.ts";
 import { hasOwnMetrics, withoutOutcome } from "./row-fields.ts";
-import { createGiveUp, type GaveUp } from "./give-up.ts";
+import { createGiveUp, isWrongAddress, type GaveUp } from "./give-up.ts";
 import { createNumbering, type BadRow, type Numbered, type ReadRow } from "./tasks.ts";
 import { toLineage, nodeKey, toOrigin, createTree, type Branching, type Node } from "./tree.ts";
 import { createWork } from "./work.ts";
@@ -314,7 +314,8 @@ function settling(options: CollectOptions, collected: Collected, stopping: Abort
       }
       if (stop.aborted) return undefined;
       const failed = failedRow(row, failure);
-      if (tried >= left || isFinal(failure)) {
+      const isPointless = isFinal(failure) || (isWrongAddress(failure) && !hasScored && collected.scored === 0);
+      if (tried >= left || isPointless) {
         if (!isForked) await output.failed(failed);
         ended(failed, node, played, failure);
         await forget?.([current.session, session]);

@@ -11,8 +11,8 @@ const enough = 3;
 
 /**
  * Returns a function that takes the failure of each rollout, or undefined for a scored rollout, and returns a reason to
- * stop. A refused request or a failed verify stops only a collection without a scored rollout. Later, the reason may be
- * a single long conversation or a single task. `hasScored`: an earlier process has scored a rollout.
+ * stop. A refused request, a failed verify or an unreachable model stops only a collection without a scored rollout.
+ * Later, the reason may be a single long conversation or task, or a model that is down for a while. `hasScored`: an earlier process has scored a rollout.
  */
 export function createGiveUp(hasScored: boolean): (failure: RolloutFailure | undefined) => GaveUp | undefined {
   let [rollouts, last] = [0, ""];
@@ -24,15 +24,25 @@ export function createGiveUp(hasScored: boolean): (failure: RolloutFailure | und
     }
     // Keeps the status. Other numbers, such as request numbers, differ each time, so 0 replaces them.
     const [status = ""] = /status \d+/.exec(failure.reason) ?? [];
-    const key = `${failure.code} ${status} ${failure.reason.replaceAll(/\d+/g, "0")}`;
+    // A page may differ each time too.
+    const [what = ""] = failure.reason.split(wrongAddress);
+    const key = `${failure.code} ${status} ${what.replaceAll(/\d+/g, "0")}`;
     rollouts = key === last ? rollouts + 1 : 1;
     last = key;
     return rollouts < enough ? undefined : { ...failure, rollouts };
   };
 }
 
+/** How messages ask about a model's address that answers, but not with the model's API. */
+const wrongAddress = "is the base URL correct?";
+
+/** Returns whether a model's address is wrong, so that another attempt is pointless. */
+export const isWrongAddress = ({ code, reason }: RolloutFailure): boolean =>
+  code === "model_failed" && reason.includes(wrongAddress);
+
 function isForAll({ code = "", reason }: RolloutFailure, hasScored: boolean): boolean {
   if (code === "model_refused") return !hasScored || /status (401|403|404)\b/.test(reason);
+  if (code === "model_failed") return !hasScored && /could not be reached|sent an invalid answer/.test(reason);
   if (code === "verify_failed") return !hasScored;
   return code.startsWith("store_");
 }

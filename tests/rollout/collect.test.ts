@@ -406,6 +406,29 @@ describe("failures that would hit every rollout", () => {
     });
   });
 
+  test.each([
+    [
+      "an unreachable model",
+      "chat:m at http://h/v1 could not be reached: connect ECONNREFUSED 127.0.0.1:1 (4 attempts)",
+      3,
+    ],
+    [
+      "an answer of another server",
+      "m sent an invalid answer: text/html that is not JSON (is the base URL correct?): <p>",
+      1,
+    ],
+  ])("%s stops it before the first reward, and not later", async (_, reason, attempts) => {
+    let played = 0;
+    const lost = (number: number) => refused(`${reason} ${number}`, "model_failed");
+    const play: Play = async () => lost(played++);
+    const options = { lines: linesOf(9), concurrency: 1, attempts: 3 };
+    const stopped = { failed: 3, stopped: true, gaveUp: { kind: "model", rollouts: 3 } };
+    expect(await collected(newOut(), { ...options, play })).toMatchObject(stopped);
+    expect(played).toBe(3 * attempts);
+    const later: Play = async (rollout, signal) => (rollout.task === 0 ? scored(rollout, signal) : lost(played++));
+    expect(await collected(newOut(), { ...options, play: later })).toMatchObject({ failed: 8, stopped: false });
+  });
+
   test("a resumed collection with a scored row is not stopped by refused requests", async () => {
     const out = newOut();
     await collected(out, { lines: linesOf(9), limit: 1 });
