@@ -13,7 +13,7 @@ import { serve } from "../server/serve.ts";
 import { memoryStore } from "../stores/memory.ts";
 import { openStore } from "../stores/open.ts";
 import { runEnvironmentChecks } from "../testing/environment-checks.ts";
-import type { Call } from "../testing/environments.ts";
+import { solutionCases, type Call } from "../testing/environments.ts";
 import type { Checked } from "../testing/gym-checks.ts";
 import { checkServed, checkServer } from "../testing/server-checks.ts";
 import { checkPrefix, runStoreChecks } from "../testing/store-checks.ts";
@@ -112,12 +112,14 @@ async function checkEnvironment(target: string, { tasks: chosen, calls, onError 
   const beside = join(dirname(await locate(target, "environment")), "tasks.jsonl");
   const tasks = chosen ?? (existsSync(beside) ? await readTasks(beside) : [sample(toJsonSchema(environment.task))]);
   const results = await runEnvironmentChecks({ environment, tasks, solution, onError });
+  const cases = new Set(solutionCases.map(({ name }) => name));
+  const isUnsolved = results.some(({ what, result }) => result === "fail" && cases.has(what));
   const store = memoryStore();
   const { url, close } = await serve({ environments: [environment], store, port: 0, log: { what: "none" } });
   try {
     const schemas = new Map([...environment.definitions].map(([name, { input }]) => [name, toJsonSchema(input)]));
     const { bestReward } = environment;
-    const served = await checkServed({ url, task: tasks[0], schemas, calls, solution, bestReward });
+    const served = await checkServed({ url, task: tasks[0], schemas, calls, solution, isUnsolved, bestReward });
     results.push(...served.map((checked) => elsewhere(checked, url, target)));
   } catch (thrown) {
     // An environment that cannot be seeded cannot be checked over HTTP. A check above says more about the reason.

@@ -258,7 +258,7 @@ export const solutionCases: readonly SolutionCase[] = [
         const { reward } = await sessions.verify(session);
         assert.ok(
           reward >= bestReward,
-          `task ${at}: the solution earns ${reward}, but the best reward is ${bestReward}`,
+          `task ${at}: the solution earns ${reward}, but the best reward is ${bestReward}; correct the solution, or set \`bestReward\` of the environment`,
         );
         assert.ok((await sessions.replay(session)).same, `task ${at}: a replay has a different result`);
       }

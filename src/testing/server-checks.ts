@@ -67,11 +67,14 @@ export interface Served {
   schemas: Schemas;
   calls: Call[];
   solution?: Solution | undefined;
+  /** Whether the solution is known to fail. Then only its calls are used, because an earlier check has reported it. */
+  isUnsolved?: boolean;
   bestReward?: number | undefined;
 }
 
 export async function checkServed(served: Served): Promise<Checked[]> {
-  const { url, schemas, calls: named, solution, bestReward } = served;
+  const { url, schemas, calls: named, solution: given, isUnsolved = false, bestReward } = served;
+  const solution = isUnsolved ? undefined : given;
   const task = toRow(served.task);
   const sampled = [...schemas].map(([tool, schema]) => ({ tool, input: sample(schema) }));
   const tools: Schemas = new Map([...named.map(({ tool }) => [tool, {}] as const), ...schemas]);
@@ -86,7 +89,7 @@ export async function checkServed(served: Served): Promise<Checked[]> {
   }
   try {
     if (named.length > 0) return await runGymChecks({ url, task, calls: named, tools, solution, bestReward });
-    const calls = solution ? await playSolution({ url, task }, solution) : sampled;
+    const calls = given ? await playSolution({ url, task }, given) : sampled;
     const others = sampled.map((call) => [call]);
     return await runGymChecks({ url, task, calls, others, tools, solution, bestReward });
   } catch (thrown) {

@@ -68,6 +68,17 @@ export const authors: Mistake[] = [
     ],
   },
   {
+    mistake: "the solution earns less than the best reward",
+    edit: ["Number(state.cash === task.goal)", "0.42 * Number(state.cash === task.goal)"],
+    command: ["check", "."],
+    says: [
+      "task 0: the solution earns 0.42, but the best reward is 1; correct the solution, or set `bestReward`",
+      "skipped  verify reads its caller's session",
+      "1 failed",
+      "exit 1",
+    ],
+  },
+  {
     mistake: "seed throws, and is checked",
     edit: ["() => ({ cash: 0 })", "() => { throw new Error('no cash'); }"],
     command: ["check", "."],
@@ -307,6 +318,12 @@ export const users: Mistake[] = [
     command: withModel,
     model: "http://127.0.0.1:1/v1",
     says: ["could not be reached: connect ECONNREFUSED 127.0.0.1:1", "exit 1"],
+  },
+  {
+    mistake: "nothing listens at the model's address, and there are many rollouts",
+    command: [...withModel, "--repeats", "40", "--attempts", "1", "--concurrency", "4"],
+    model: "http://127.0.0.1:1/v1",
+    says: ["Stopped: 3 rollouts in a row failed for the same reason", "ECONNREFUSED", "exit 1"],
   },
   {
     mistake: "the store URL is not one",

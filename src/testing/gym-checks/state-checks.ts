@@ -126,7 +126,8 @@ export const stateChecks: GymCheck[] = [
       const reward = await verify(client, task);
       assert.equal(await verify(client, task), reward, "the second verify returned a different reward");
       same(await make(client, trial.calls), trial.second, "after verify");
-      if (!solution) return "there is no solution, so the check tested only that verify changes nothing";
+      if (!solution)
+        return "there is no solution that earns the best reward, so the check tested only that verify changes nothing";
       const [winner, idler] = [await trial.seeded(), await trial.seeded()];
       await play(solution, task, async ({ tool, input }) => (await winner.post(`/${tool}`, input)).body);
       const [idle, won] = [await verify(idler, task), await verify(winner, task)];
