@@ -1,6 +1,6 @@
 // holdfast reverify: computes collected episodes' rewards again, with the current verifier.
 import type { Command } from "commander";
-import { assertFile } from "../rollout/finished.ts";
+import { assertFile } from "../io/private-files.ts";
 import { assertFree } from "../rollout/line-output.ts";
 import { loadEnvironment } from "../rollout/load.ts";
 import { outputPaths } from "../rollout/output.ts";

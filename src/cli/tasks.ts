@@ -5,7 +5,7 @@ import { requiredOption } from "./help.ts";
 import { readFileSync } from "node:fs";
 import { basename, dirname, extname, join } from "node:path";
 import { cannotLoad, HoldfastError, invalidOption, messageOf } from "../core/errors.ts";
-import { assertFile } from "../rollout/finished.ts";
+import { assertFile, assertNoFolder } from "../io/private-files.ts";
 import { findProblems, readTaskRows, sampleRows, splitTasks, withPrompt, type Part } from "../rollout/task-sets.ts";
 import { createNumbering, readRows } from "../rollout/tasks.ts";
 import { assertFree, writeOutputs } from "../rollout/line-output.ts";
@@ -166,6 +166,7 @@ async function renderTasks(file: string, flags: Flags): Promise<void> {
 function readText(name: string, text: string | undefined, file: string | undefined): string | undefined {
   if (file === undefined) return text;
   if (text !== undefined) throw invalidOption(`pass --${name} or --${name}-file, not both`);
+  assertNoFolder(file);
   try {
     return readFileSync(file, "utf8").trimEnd();
   } catch (cause) {

@@ -1,14 +1,14 @@
 // Modes of new files, which only their owner may read because they hold token keys and users' texts, and their paths.
-import { chmodSync, lstatSync, mkdirSync, readlinkSync, realpathSync, statSync } from "node:fs";
+import { chmodSync, existsSync, lstatSync, mkdirSync, readlinkSync, realpathSync, statSync, type Stats } from "node:fs";
 import { dirname, resolve } from "node:path";
-import { invalidOption } from "../core/errors.ts";
+import { cannotLoad, invalidOption, type HoldfastError } from "../core/errors.ts";
 
 export const privateFile = 0o600;
 const privateFolder = 0o700;
 
 /** Creates a folder and its parents if they are missing. Existing folders keep their mode. */
 export function makeFolder(folder: string): void {
-  if (statSync(folder, { throwIfNoEntry: false })?.isFile()) throw invalidOption(`${folder} is a file, not a folder`);
+  if (statIfAny(folder)?.isFile()) throw notFolder(folder);
   mkdirSync(folder, { recursive: true, mode: privateFolder });
 }
 
@@ -17,8 +17,8 @@ export function makeFolder(folder: string): void {
  * which is written to and never replaced. Refuses a folder.
  */
 export function fileToReplace(path: string): string | undefined {
-  const found = statSync(path, { throwIfNoEntry: false });
-  if (found?.isDirectory()) throw invalidOption(`${path} is a folder, not a file`);
+  assertNoFolder(path);
+  const found = statIfAny(path);
   if (found) return found.isFile() ? realpathSync(path) : undefined;
   const isLink = lstatSync(path, { throwIfNoEntry: false }) !== undefined;
   return isLink ? fileToReplace(resolve(realpathSync(dirname(path)), readlinkSync(path))) : path;
@@ -29,3 +29,23 @@ export function keepMode(from: string, to: string): void {
   const before = statSync(from, { throwIfNoEntry: false });
   if (before !== undefined) chmodSync(to, before.mode & 0o777);
 }
+
+/** Refuses a path that is missing or a folder. */
+export function assertFile(file: string): void {
+  if (!existsSync(file)) throw cannotLoad(`the file ${file} does not exist`);
+  assertNoFolder(file);
+}
+
+export function assertNoFolder(file: string): void {
+  if (statIfAny(file)?.isDirectory()) throw cannotLoad(`${file} is a folder, not a file`);
+}
+
+function statIfAny(path: string): Stats | undefined {
+  try {
+    return statSync(path, { throwIfNoEntry: false });
+  } catch (thrown) {
+    throw (thrown as NodeJS.ErrnoException).code === "ENOTDIR" ? notFolder(dirname(path)) : thrown;
+  }
+}
+
+const notFolder = (path: string): HoldfastError => invalidOption(`${path} is not a folder`);

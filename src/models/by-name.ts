@@ -2,6 +2,7 @@
 import { existsSync } from "node:fs";
 import { mapModelAgents, type Agent } from "../core/agent.ts";
 import { cannotLoad, invalidOption } from "../core/errors.ts";
+import { assertNoFolder } from "../io/private-files.ts";
 import type { Model } from "../core/model.ts";
 
 const names = "scripted, random, random:SEED, openai:NAME, chat:NAME, anthropic:NAME and recorded:FILE";
@@ -30,6 +31,7 @@ export async function modelNamed(name: string, seed = 0): Promise<Model> {
     case "recorded": {
       const file = given(name, rest, "recorded:answers.jsonl");
       if (!existsSync(file)) throw cannotLoad(`the recording ${file} does not exist`);
+      assertNoFolder(file);
       return (await import("./recorded.ts")).recordedModel({ file });
     }
     default:

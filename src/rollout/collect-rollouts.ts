@@ -6,6 +6,7 @@ import { cannotLoad, HoldfastError, invalidOption } from "../core/errors.ts";
 import type { Thrown } from "../core/event.ts";
 import type { Store } from "../core/store.ts";
 import { hideSecrets } from "../io/hide-secrets.ts";
+import { assertNoFolder } from "../io/private-files.ts";
 import { openStore, reachStore } from "../stores/open.ts";
 import { collect, type Collected, type CollectOptions } from "./collect.ts";
 import { isUrl, type CollectionSettings, type RandomSeedPolicy, type Target } from "./collection-settings.ts";
@@ -149,6 +150,7 @@ async function findTasks(target: Target | undefined, { tasks, out }: CollectionS
   if (tasks === undefined && typeof target !== "string") throw invalidOption("name a tasks file with --tasks");
   const file = tasks ?? join(dirname(await locate(target as string, "environment")), "tasks.jsonl");
   if (resolve(file) === resolve(out)) throw invalidOption("--out must not be the tasks file");
+  assertNoFolder(file);
   if (existsSync(file)) return file;
   throw cannotLoad(`the tasks file ${file} does not exist; name one with --tasks`);
 }

@@ -1,7 +1,7 @@
 // finishedRollouts(): reads each rollout of a collection once, with its final outcome, including the failures file.
 import { existsSync, statSync } from "node:fs";
-import { cannotLoad } from "../core/errors.ts";
 import type { TaskRow } from "../core/rollout.ts";
+import { assertFile } from "../io/private-files.ts";
 import { createRowNumbering } from "./number-rows.ts";
 import { outputPaths } from "./output.ts";
 import { isFailed } from "./row-fields.ts";
@@ -68,12 +68,6 @@ async function* lastFailures(file: string, scored: Set<string>, onBad: OnBad): A
     const isReplaced = rolloutIndex(row).task !== undefined && (last.get(key) !== line || scored.has(key));
     return row["retried"] !== true && !isReplaced;
   }
-}
-
-/** Refuses a path that is missing or a folder. */
-export function assertFile(file: string): void {
-  if (!existsSync(file)) throw cannotLoad(`the file ${file} does not exist`);
-  if (statSync(file).isDirectory()) throw cannotLoad(`${file} is a folder, not a file`);
 }
 
 const toPlace = (file: string, { at, bytes }: Span): Finished["place"] => ({ file, at, bytes });

@@ -5,7 +5,7 @@ import { toFields, type Json } from "../core/json.ts";
 import { randomStream } from "../core/random.ts";
 import { inputItems, pickTask, readRandomSeed, type TaskRow } from "../core/rollout.ts";
 import { check } from "../core/schema.ts";
-import { assertFile } from "./finished.ts";
+import { assertFile } from "../io/private-files.ts";
 import { createNumbering, readRows, renderPrompt, type ReadRow } from "./tasks.ts";
 
 /** Reads a file in which every line must be a row. */

@@ -6,6 +6,7 @@ import { canonicalText } from "../core/digest.ts";
 import { cannotLoad, HoldfastError, messageOf } from "../core/errors.ts";
 import { copyJson, isObject, type Json } from "../core/json.ts";
 import { pickTask, type TaskRow } from "../core/rollout.ts";
+import { assertNoFolder } from "../io/private-files.ts";
 
 /** A line and its number in the file, from 1. */
 interface Line {
@@ -110,6 +111,7 @@ const sizeText = (bytes: number): string =>
   bytes < 1024 * 1024 ? `${bytes} bytes` : `${Math.floor(bytes / 1024 / 1024)} MB`;
 
 async function* readChunks(file: string): AsyncGenerator<Buffer> {
+  assertNoFolder(file);
   try {
     for await (const chunk of createReadStream(file)) yield chunk as Buffer;
   } catch (cause) {

@@ -389,6 +389,22 @@ export const users: Mistake[] = [
     command: ["check", ".", "--tasks", "task.jsonl"],
     says: ["cannot_load: cannot read task.jsonl", "exit 1"],
   },
+  ...[
+    [...collect, "--tasks", "."],
+    ["collect", ".", "--model", "recorded:.", "--out", "out.jsonl"],
+    ["check", ".", "--tasks", "."],
+    ["tasks", "render", "tasks.jsonl", "--prompt-file", "."],
+    ["export", "tasks.jsonl", "--format", "sft", "--out", ".", "--force"],
+  ].map((command) => ({
+    mistake: `a folder instead of a file: ${command.join(" ")}`,
+    command,
+    says: ["cannot_load: . is a folder, not a file", "exit 1"],
+  })),
+  {
+    mistake: "a file is named as an output folder",
+    command: ["tasks", "split", "tasks.jsonl", "--parts", "a=0.5,b=0.5", "--out", "tasks.jsonl"],
+    says: ["invalid_option: tasks.jsonl is not a folder", "exit 1"],
+  },
   {
     mistake: "the tasks file was saved with a byte order mark",
     files: { "tasks.jsonl": `\uFEFF${project["tasks.jsonl"]}` },

@@ -60,5 +60,5 @@ test("a folder as output file, and a file as output folder, are refused", () => 
   const file = join(folder, "rows.jsonl");
   writeFileSync(file, "");
   expect(() => assertFree([folder], file, { force: true })).toThrow(`${folder} is a folder, not a file`);
-  expect(() => openOutput(join(file, "train.jsonl"))).toThrow(`${file} is a file, not a folder`);
+  expect(() => openOutput(join(file, "train.jsonl"))).toThrow(`${file} is not a folder`);
 });
