@@ -1,4 +1,5 @@
 // Refuses misspelt names, and suggests the closest known name.
+import { showJson } from "./ellipsis.ts";
 import type { HoldfastError } from "./errors.ts";
 
 /** Returns "; did you mean X?" with the known name closest to a word, or else the list of known names. */
@@ -17,6 +18,12 @@ export function refuseUnknown(
   known: { readonly [name: string]: unknown },
   refusal: (message: string) => HoldfastError,
 ): void {
+  if (typeof options !== "object") {
+    const given = typeof options === "string" ? showJson(options, 60) : typeof options;
+    throw refusal(
+      `${owner} takes an object with options, not ${given}; the options are ${Object.keys(known).join(", ")}`,
+    );
+  }
   // Every call of a tool runs this, and unlike Object.entries it creates no arrays.
   for (const name in options) {
     if (Object.hasOwn(known, name) || !Object.hasOwn(options, name) || options[name as never] === undefined) continue;

@@ -35,7 +35,12 @@ export function createSessions(
   refuseUnknown("createSessions", options, isApp ? ofConversations : ofEpisodes, invalidOption);
   refuseUnknown("`limits` of createSessions", options.limits ?? {}, ofLimits, invalidOption);
   refuseUnknown("`cache` of createSessions", options.cache ?? {}, ofCache, invalidOption);
-  return isApp ? createConversations(options) : createEpisodes(options);
+  if (typeof options.store?.append !== "function")
+    throw invalidOption("createSessions needs `store`, as in memoryStore()");
+  if (isApp) return createConversations(options);
+  if (!(options.environment?.definitions instanceof Map))
+    throw invalidOption("createSessions needs `environment`, which defineEnvironment returns, or `app`");
+  return createEpisodes(options);
 }
 
 const ofEngine: Record<keyof EngineOptions, true> = {

@@ -67,6 +67,22 @@ test.each<[string, () => unknown]>([
     '`limits` of createSessions has no option "idel"; did you mean idle?',
     () => createSessions({ app: "app", store, limits: { idel: 5 } } as never),
   ],
+  ["createSessions needs `store`, as in memoryStore()", () => createSessions({ environment } as never)],
+  ["createSessions needs `store`, as in memoryStore()", () => createSessions({ app: "app" } as never)],
+  [
+    "createSessions needs `environment`, which defineEnvironment returns, or `app`",
+    () => createSessions({ environment: {}, store } as never),
+  ],
+  [
+    'sqliteStore takes an object with options, not "x.db"; the options are file, durability',
+    () => sqliteStore("x.db" as never),
+  ],
+  ['chatModel has no option "modle"; did you mean model?', () => chatModel({ modle: "m" } as never)],
+  ["chatModel needs `model`, the model's name on its server", () => chatModel({} as never)],
+  [
+    'chatModel takes an object with options, not "m"; the options are model, baseUrl, apiKey, headers, attempts, timeout, request',
+    () => chatModel("m" as never),
+  ],
   [
     'the model m has no option "baseURL"; did you mean baseUrl?',
     () => chatModel({ model: "m", apiKey: "k", baseURL: "http://127.0.0.1:8000/v1" } as never),

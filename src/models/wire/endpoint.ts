@@ -23,6 +23,8 @@ export interface EndpointOptions {
 
 /** The differences between the APIs' endpoints. */
 export interface EndpointDefaults {
+  /** The API's name, for example "chat". */
+  name: string;
   publicUrl: string;
   urlVariable: string;
   keyVariable: string;
@@ -59,10 +61,11 @@ const known: Record<keyof EndpointOptions, true> = {
 };
 
 export function resolveEndpoint(defaults: EndpointDefaults, options: EndpointOptions): Endpoint {
-  const { publicUrl, urlVariable, keyVariable } = defaults;
+  const { name, publicUrl, urlVariable, keyVariable } = defaults;
   const { model, apiKey, headers = {}, attempts = 4, timeout = 600_000 } = options;
-  if (typeof model !== "string" || model === "") refuse("`model` must be a model name");
-  refuseUnknown(`the model ${model}`, options, known, invalidOption);
+  const hasModel = typeof model === "string" && model !== "";
+  refuseUnknown(hasModel ? `the model ${model}` : `${name}Model`, options, known, invalidOption);
+  if (!hasModel) refuse(`${name}Model needs \`model\`, the model's name on its server`);
   if (!Number.isInteger(attempts) || attempts < 1 || attempts > mostAttempts) {
     refuse(`\`attempts\` must be a whole number from 1 to ${mostAttempts}`);
   }

@@ -12,8 +12,6 @@ import { parseEvents } from "./sse.ts";
 
 /** One API: translates requests and answers. */
 export interface Api extends EndpointDefaults {
-  /** The API's name, for example "chat". */
-  name: string;
   /** Returns a request's body without `stream`: a new object, to which fields are added. */
   body(request: ModelRequest, endpoint: Pick<Endpoint, "isPublic">): Fields;
   /** Returns the fields that ask for a stream. */
