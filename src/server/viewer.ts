@@ -1,5 +1,8 @@
 // viewerFiles(): serves the viewer's page under /view. adkWebFiles(): serves ADK's web UI, for the server's agents.
+import { existsSync } from "node:fs";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { invalidOption } from "../core/errors.ts";
 import type { Protocol } from "../core/protocol.ts";
 import { pageFiles } from "./page-files.ts";
 
@@ -39,6 +42,8 @@ export function viewerFiles(folder: string): Protocol {
  * Serves ADK's web UI from its folder. `path` has the routes of the `adk` protocol, and `at` is the path of the server.
  */
 export function adkWebFiles(folder: string, path: string, at = ""): Protocol {
+  const remedy = `${folder} has no index.html; --adk-web names the folder dist/browser of the package @google/adk-devtools`;
+  if (!existsSync(join(folder, "index.html"))) throw invalidOption(remedy);
   return pageFiles({
     name: "ADK web UI",
     at: `${path}/dev-ui`,
@@ -46,6 +51,6 @@ export function adkWebFiles(folder: string, path: string, at = ""): Protocol {
     headers,
     isNested: true,
     own: { "assets/config/runtime-config.json": JSON.stringify({ backendUrl: at + path }) },
-    remedy: `${folder} has no index.html; --adk-web names the folder dist/browser of the package @google/adk-devtools`,
+    remedy,
   });
 }
