@@ -78,14 +78,15 @@ async function run(target: string | undefined, flags: Flags): Promise<void> {
 }
 
 async function check(target: string | undefined, flags: Flags, onError: OnError): Promise<Checked[]> {
-  const { store, token } = flags;
+  const { store, token, tool = [], input = [] } = flags;
+  if (input.length > tool.length) throw invalidOption("each --input needs a --tool, in the same order");
   if (target === undefined && store !== undefined) return checkStore(store);
   if (target === undefined || store !== undefined) {
     throw invalidOption("name one target to check: an environment, a server URL, or --store URL");
   }
   const read = flags.tasks === undefined ? undefined : await readTasks(flags.tasks);
   const tasks = flags.task === undefined ? read : [flags.task];
-  const calls = (flags.tool ?? []).map((tool, at) => ({ tool, input: flags.input?.[at] ?? {} }));
+  const calls = tool.map((name, at) => ({ tool: name, input: input[at] ?? {} }));
   if (!/^https?:\/\//.test(target)) return checkEnvironment(target, { tasks, calls, onError });
   return checkServer({ url: target.replace(/\/+$/, ""), task: tasks?.[0], calls, token });
 }

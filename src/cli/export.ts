@@ -1,8 +1,10 @@
 // holdfast export: writes rollouts in formats for trainers.
+import { statSync } from "node:fs";
 import type { Command } from "commander";
 import { finite } from "./flags.ts";
 import { requiredOption } from "./help.ts";
 import { cannotLoad } from "../core/errors.ts";
+import { assertRollouts } from "../rollout/collection-index.ts";
 import { exportRollouts } from "../rollout/export.ts";
 import { assertFree, writeOutputs } from "../rollout/line-output.ts";
 import { createComplaints, note } from "./notes.ts";
@@ -47,6 +49,7 @@ async function run(file: string, flags: Flags): Promise<void> {
   await writeOutputs([out], async (output) => {
     const options = { format, minReward, onBad: createComplaints() };
     for await (const line of exportRollouts(file, options, counts)) await output.write(JSON.stringify(line));
+    if (counts.rollouts === 0 && statSync(file).isFile()) await assertRollouts(file);
     if (counts.rollouts + counts.left_out === 0) throw cannotLoad(`${file} has no rollouts`);
   });
   const about = `${counts.rollouts} rollouts exported in ${counts.lines} lines, ${counts.left_out} skipped`;

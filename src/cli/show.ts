@@ -1,5 +1,6 @@
 // holdfast show: prints one episode from a rollouts file as a transcript.
 import type { Command } from "commander";
+import { invalidOption } from "../core/errors.ts";
 import { whole } from "./flags.ts";
 import { buildTranscript, findRollout, readRolloutLog, type RolloutChoice } from "../rollout/show.ts";
 import { createComplaints, note } from "./notes.ts";
@@ -38,6 +39,8 @@ interface Flags extends RolloutChoice {
 }
 
 async function show(file: string, flags: Flags): Promise<void> {
+  if (flags.failed && flags.worst)
+    throw invalidOption("pass --failed or --worst, not both: a failed rollout has no reward");
   const row = await findRollout(file, flags, createComplaints());
   const transcript = buildTranscript(row, await readRolloutLog(file, row, flags.store, note));
   const { stdout, env } = process;

@@ -2,12 +2,13 @@
 import { statSync } from "node:fs";
 import { open, stat } from "node:fs/promises";
 import { basename, extname } from "node:path";
-import { cannotLoad } from "../core/errors.ts";
+import { cannotLoad, type HoldfastError } from "../core/errors.ts";
 import type { TaskRow } from "../core/rollout.ts";
 import type { RowSummary, Collection, CollectionDetails, CollectionTotals } from "./collection-view.ts";
 import { assertFile } from "../io/private-files.ts";
 import { finishedRollouts, rolloutIndex, type Finished } from "./finished.ts";
 import { outputPaths } from "./output.ts";
+import { isRollout } from "./row-fields.ts";
 import { matchesRow } from "./collection-index/search.ts";
 import { summarizeRow } from "./collection-index/summary.ts";
 import { createTotals } from "./collection-index/totals.ts";
@@ -141,14 +142,23 @@ export function collectionName(file: string): string {
   return basename(file, extname(file));
 }
 
-/** Refuses a file without rollouts. An empty file is accepted, because its rows may still be written. */
+/** Refuses a file without rollouts, such as a tasks file. An empty file is accepted, because its rows may still be written. */
 export async function assertRollouts(file: string): Promise<void> {
   assertFile(file);
   if (!statSync(file).isFile()) {
     throw cannotLoad(`${file} is a pipe or device, which can be read only once; write the rows to a file first`);
   }
   let bad: BadRow | undefined;
-  for await (const _ of finishedRollouts(file, (first) => (bad ??= first))) return;
+  let isTasks = false;
+  for await (const { row } of finishedRollouts(file, (first) => (bad ??= first))) {
+    if (isRollout(row)) return;
+    isTasks = true;
+  }
+  if (isTasks) throw noRollouts(file);
   if (!bad) return;
   throw cannotLoad(`${file} is not in JSON Lines format: line ${bad.line}: ${bad.problem}`);
 }
+
+/** Returns the error for a file whose rows have no outcome. */
+export const noRollouts = (file: string): HoldfastError =>
+  cannotLoad(`${file} has no rollouts: its rows have no reward and no response. Is it a tasks file?`);

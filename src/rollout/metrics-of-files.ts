@@ -1,10 +1,12 @@
 // readCollectionMetrics(): computes the metrics of a rollout file, including its failures.
 import { cannotLoad } from "../core/errors.ts";
 import type { TaskRow } from "../core/rollout.ts";
+import { noRollouts } from "./collection-index.ts";
 import { readRecord } from "./collection-record.ts";
 import { finishedRollouts } from "./finished.ts";
 import { createMetrics, type CollectionMetrics, type MetricsOptions } from "./metrics.ts";
 import { outputPaths } from "./output.ts";
+import { isRollout } from "./row-fields.ts";
 import type { OnBad } from "./tasks.ts";
 
 export interface FileMetricsOptions extends MetricsOptions {
@@ -18,13 +20,13 @@ export async function readCollectionMetrics(file: string, options: FileMetricsOp
   const metrics = createMetrics(options);
   for await (const { row } of finishedRollouts(file, options.onBad)) {
     metrics.add(row);
-    isRollouts ||= ["reward", "response", "failure_kind"].some((field) => field in row);
+    isRollouts ||= isRollout(row);
     options.onRow?.(row);
   }
   const result = metrics.result();
   if (result.rollouts === 0) throw cannotLoad(`${file} has no rollouts`);
   if (isRollouts) return result;
-  throw cannotLoad(`${file} has no rollouts: its rows have no reward and no response. Is it a tasks file?`);
+  throw noRollouts(file);
 }
 
 /** Returns whether the records name different tasks files. */

@@ -32,6 +32,10 @@ export const tokenFields: readonly string[] = [
 
 export const isOutcomeField = (name: string): boolean => outcomeFields.has(name);
 
+/** Returns whether a row has an outcome. A row of a tasks file has none. */
+export const isRollout = (row: TaskRow): boolean =>
+  ["reward", "response", "failure_kind"].some((field) => field in row);
+
 /** Removes the outcome of an earlier collection. In a row without a response, `metrics` is a field of the task. */
 export function withoutOutcome(row: TaskRow): TaskRow {
   const isOld = (name: string): boolean =>

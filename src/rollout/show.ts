@@ -15,8 +15,9 @@ import {
 import { requestFields, requestItems } from "../core/model-exchange.ts";
 import { exchangesIn, modelLines } from "../core/model-lines.ts";
 import type { TaskRow } from "../core/rollout.ts";
+import { noRollouts } from "./collection-index.ts";
 import { finishedRollouts, rolloutIndex, type RolloutIndex } from "./finished.ts";
-import { isFailed, readReward, readMetrics } from "./row-fields.ts";
+import { isFailed, isRollout, readReward, readMetrics } from "./row-fields.ts";
 import { readConversation } from "./conversation.ts";
 import { createCallFinder, logWithParents } from "./episode-log.ts";
 import { locateStore, openStoreFor, storeHint } from "./store-location.ts";
@@ -75,6 +76,7 @@ export async function findRollout(file: string, wanted: RolloutChoice, onBad: On
     const key = [wanted.worst ? Number(reward) : 0, task, repeat];
     if (!best || isBefore(key, best.key)) best = { row, key };
   }
+  if (best && !isRollout(best.row)) throw noRollouts(file);
   if (best) return best.row;
   throw missing(file, wanted, repeats);
 }

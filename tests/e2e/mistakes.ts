@@ -421,6 +421,32 @@ export const users: Mistake[] = [
     command: ["metrics", "tasks.jsonl"],
     says: ["tasks.jsonl has no rollouts: its rows have no reward and no response. Is it a tasks file?", "exit 1"],
   },
+  ...[
+    ["show", "tasks.jsonl"],
+    ["view", "tasks.jsonl", "--no-open"],
+    ["export", "tasks.jsonl", "--format", "grpo"],
+    ["export", "tasks.jsonl", "--format", "sft"],
+  ].map((command) => ({
+    mistake: `a tasks file instead of rollouts: ${command.join(" ")}`,
+    command,
+    says: ["tasks.jsonl has no rollouts: its rows have no reward and no response. Is it a tasks file?", "exit 1"],
+  })),
+  {
+    mistake: "the folder of ADK's web UI is not one",
+    command: ["serve", ".", "--port", "0", "--adk-web", "nowhere"],
+    says: ["invalid_option: nowhere has no index.html; --adk-web names the folder dist/browser", "exit 1"],
+  },
+  {
+    mistake: "show gets two choices that exclude each other",
+    files: { "out.jsonl": '{"_ng_task_index":0,"_ng_rollout_index":0,"reward":1}\n' },
+    command: ["show", "out.jsonl", "--failed", "--worst"],
+    says: ["invalid_option: pass --failed or --worst, not both: a failed rollout has no reward", "exit 1"],
+  },
+  {
+    mistake: "check gets arguments without a tool",
+    command: ["check", ".", "--input", "{}"],
+    says: ["invalid_option: each --input needs a --tool, in the same order", "exit 1"],
+  },
   {
     mistake: "metrics of a file that is missing",
     command: ["metrics", "rollouts.jsonl"],
