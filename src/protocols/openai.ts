@@ -1,7 +1,6 @@
 // openaiProtocol(): serves an agent to OpenAI clients: the Responses API with stored responses, and chat completions.
 import type { RunEvent } from "../agent/invocation.ts";
 import { checkedRequest } from "../agent/run.ts";
-import type { Family } from "../agent/transfer.ts";
 import { HoldfastError, invalidOption, isHoldfastError } from "../core/errors.ts";
 import type { Labels, NumberedEvent } from "../core/event.ts";
 import { isObject } from "../core/json.ts";
@@ -12,7 +11,7 @@ import { chat } from "./http/dialects/chat.ts";
 import { openaiError, type Answer, type Fields } from "./http/dialects/dialect.ts";
 import { responses } from "./http/dialects/responses.ts";
 import { followEvents, streamReply } from "./http/events-reply.ts";
-import { isStreamed } from "./http/is-streamed.ts";
+import { streamedOnly } from "./http/is-streamed.ts";
 import {
   collectRun,
   runAgent,
@@ -126,24 +125,12 @@ export function openaiProtocol(served: ServedAgent): DecoratingProtocol {
         // A run's first event begins its part of the turn, also if the run continues an interrupted turn.
         const first = await running.next();
         const began = first.done ? 0 : (first.value as CommittedEvent).version;
-        return { session, began, running: streamed(family, first, running) };
+        return { session, began, running: streamedOnly(family, first, running) };
       } catch (thrown) {
         await running.return(undefined as never);
         // If another request continued the response in the meantime, this request begins a branch.
         if (!isHoldfastError(thrown) || thrown.detail["seen"] === undefined) throw thrown;
       }
-    }
-  }
-
-  /** Returns a run from its first event on, without the pieces of answers that are not streamed. */
-  async function* streamed(family: Family, first: Awaited<ReturnType<Running["next"]>>, rest: Running): Running {
-    try {
-      for (let next = first; ; next = await rest.next()) {
-        if (next.done) return next.value;
-        if (next.value.type !== "partial" || isStreamed(family, next.value.path)) yield next.value;
-      }
-    } finally {
-      await rest.return(undefined as never);
     }
   }
 

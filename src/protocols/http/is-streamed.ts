@@ -1,5 +1,6 @@
 // isStreamed(): decides which agents' answers a protocol streams in pieces.
 import type { Family } from "../../agent/transfer.ts";
+import type { Running } from "./running.ts";
 
 /** Earlier results by path. All pieces of an answer have the same path, so each path is parsed once. */
 const known = new WeakMap<Family, Map<string, boolean>>();
@@ -19,4 +20,20 @@ export function isStreamed(family: Family, path: string): boolean {
     paths.set(path, found);
   }
   return found;
+}
+
+/** Returns a run from its first event on, without the pieces of answers that are not streamed. */
+export async function* streamedOnly(
+  family: Family,
+  first: Awaited<ReturnType<Running["next"]>>,
+  rest: Running,
+): Running {
+  try {
+    for (let next = first; ; next = await rest.next()) {
+      if (next.done) return next.value;
+      if (next.value.type !== "partial" || isStreamed(family, next.value.path)) yield next.value;
+    }
+  } finally {
+    await rest.return(undefined as never);
+  }
 }
