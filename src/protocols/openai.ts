@@ -170,7 +170,7 @@ export function openaiProtocol(served: ServedAgent): DecoratingProtocol {
     if (typeof instructions === "string" && instructions !== "" && asked.results.length === 0) {
       asked.message = [{ type: "message", role: "developer", content: instructions }, ...asked.message];
     }
-    if (asked.message.length + asked.results.length === 0) throw invalidOption("`input` must not be empty");
+    refuseEmpty(asked, "input");
     const isStream = body["stream"] === true;
     const { session, began, running } = await start(request, body, asked, tools, isStream);
     const about = { session };
@@ -211,6 +211,7 @@ export function openaiProtocol(served: ServedAgent): DecoratingProtocol {
     const body = readBody(request);
     const tools = readTools(body, true);
     const asked = splitHistory(chat.read(body).input);
+    refuseEmpty(asked, "messages");
     const isStream = body["stream"] === true;
     const { session, began, running } = await start(request, { user: body["user"] }, asked, tools, isStream);
     const about = { session };
@@ -326,6 +327,10 @@ export function openaiProtocol(served: ServedAgent): DecoratingProtocol {
       return { ...reply, body, ...(headers && { headers }) };
     },
   };
+}
+
+function refuseEmpty({ message, results }: Asked, name: string): void {
+  if (message.length + results.length === 0) throw invalidOption(`\`${name}\` must not be empty`);
 }
 
 function readBody({ body }: Request): Fields {
