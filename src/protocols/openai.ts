@@ -10,6 +10,7 @@ import { assertResults } from "../session/turn.ts";
 import { chat } from "./http/dialects/chat.ts";
 import { openaiError, type Answer, type Fields } from "./http/dialects/dialect.ts";
 import { responses } from "./http/dialects/responses.ts";
+import { deletedLabel } from "./http/deleted-label.ts";
 import { followEvents, streamReply } from "./http/events-reply.ts";
 import { streamedOnly } from "./http/is-streamed.ts";
 import {
@@ -28,7 +29,6 @@ import { createChatStream, createResponseStream } from "./openai/stream.ts";
 import {
   addToTurn,
   answeredBy,
-  deletedLabel,
   isBegan,
   isEnding,
   openAfter,

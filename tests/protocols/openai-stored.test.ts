@@ -103,6 +103,24 @@ test("a response is deleted alone: it is gone and not continued, and the convers
   expect(third.conversation).toEqual(first.conversation);
 });
 
+test("a label of a client neither deletes a response nor brings a deleted one back", async () => {
+  const { app, client } = served();
+  const { id, conversation } = await client.responses.create({ model, input: "hello" });
+  await client.responses.delete(id);
+  const name = `deleted:${id.split("_").at(-1)}`;
+  const at = `/v1/sessions/${conversation?.id}`;
+  for (const [path, labels] of [
+    [`${at}/label`, { [name]: null }],
+    [`${at}/label`, { title: "May", "deleted:9": true }],
+    ["/v1/sessions", { [name]: true }],
+  ] as const) {
+    const headers = { host: "127.0.0.1" };
+    const reply = await app.handle(asked(path, { method: "POST", headers, body: { labels } }));
+    expect(reply).toMatchObject({ status: 400, body: { error: { code: "invalid_option" } } });
+  }
+  await expect(client.responses.retrieve(id)).rejects.toMatchObject({ status: 404 });
+});
+
 test.each(["the same server", "another server"])("a running response is cancelled on %s", async (where) => {
   for (const isStream of [false, true]) {
     const { client, sessions, other, work } = served();

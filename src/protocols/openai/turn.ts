@@ -3,6 +3,7 @@ import { foldConversation, isLimit, isWaiting, type Conversation } from "../../c
 import type { NumberedEvent } from "../../core/event.ts";
 import { answerText, type FunctionCall, type Item, type ModelResponse, type Usage } from "../../core/model.ts";
 import type { Conversations } from "../../core/sessions.ts";
+import { deletedLabel } from "../http/deleted-label.ts";
 import type { PartBegan } from "../http/find-began.ts";
 import { nameCall } from "./client-calls.ts";
 
@@ -24,9 +25,6 @@ export const textOf = (event: NumberedEvent): string =>
 /** The calls that an event leaves to the client. */
 export const clientCalls = (event: NumberedEvent): FunctionCall[] =>
   event.type === "tools.answered" ? (event.waiting ?? []) : [];
-
-/** The label of a session that marks one of its responses as deleted. */
-export const deletedLabel = (began: number): string => `deleted:${began}`;
 
 /** A part of a turn, which is one response. */
 export interface Turn {

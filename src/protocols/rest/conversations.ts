@@ -5,6 +5,7 @@ import { HoldfastError } from "../../core/errors.ts";
 import type { Labels } from "../../core/event.ts";
 import type { Item, ToolSchema } from "../../core/model.ts";
 import type { Protocol } from "../../core/protocol.ts";
+import { refuseDeletedLabels } from "../http/deleted-label.ts";
 import { sentEvent, wantsStream } from "../http/events-reply.ts";
 import { createRouter, ok } from "../http/route.ts";
 import { collectRun, runAgent, streamRun, type RunFrames, type ServedAgent } from "../http/running.ts";
@@ -44,7 +45,10 @@ export function conversationRouter(served: ConversationRestOptions): Protocol["h
         if (issueToken) return ok(issueToken(user, expires));
         throw new HoldfastError("not_found", "a server without a token issues no tokens; start it with --token");
       },
-      openSession: async ({ body }) => opened(await sessions.open(body)),
+      openSession: async ({ body }) => {
+        refuseDeletedLabels(body.labels);
+        return opened(await sessions.open(body));
+      },
       runAgent: async ({ id, body, request }) => {
         const { signal } = request;
         const stream = wantsStream(request);
@@ -58,7 +62,10 @@ export function conversationRouter(served: ConversationRestOptions): Protocol["h
         const running = runAgent(served, { sessions, ...asked, signal, stream, busy: "refuse" });
         return stream ? streamRun(running, signal, frames) : ok(await collectRun(running));
       },
-      labelSession: async ({ id, body: { labels } }) => ok(await sessions.label(id, labels as Labels)),
+      labelSession: async ({ id, body: { labels } }) => {
+        refuseDeletedLabels(labels);
+        return ok(await sessions.label(id, labels as Labels));
+      },
       cancelTurn: async ({ id, body }) => ok({ cancelled: await sessions.cancel(id, body) }),
       forkSession: async ({ id, body }) => opened(await sessions.fork(id, body)),
       rewindSession: async ({ id, body: { version, invocation } }) =>
