@@ -225,8 +225,12 @@ export function openEnvProtocol({
         const options: CallOptions = {};
         const key = headers["idempotency-key"] ?? readCallId(given, "request_id");
         if (key !== undefined) options.call = key;
-        if (typeof seconds === "number" && seconds > 0)
+        if (seconds !== undefined && seconds !== null) {
+          if (!(typeof seconds === "number" && seconds > 0)) {
+            throw invalidOption("`timeout_s` must be a number of seconds above 0");
+          }
           options.signal = AbortSignal.timeout(Math.min(Math.ceil(seconds * 1000), 2 ** 31 - 1));
+        }
         const id = query.get("session_id");
         const session = id === null ? null : read(id);
         return about(session, await step(() => session ?? read(null), action, options));

@@ -259,6 +259,15 @@ describe("tasks", () => {
 });
 
 describe("HTTP", () => {
+  test("a task whose split and index are null is given by its fields", async () => {
+    const { base } = await baseOf();
+    const { body } = await post(`${base}/reset`, { ...task, seed: null, episode_id: null, split: null, index: null });
+    const at = `?session_id=${encodeURIComponent(body.metadata.session_id as string)}`;
+    expect((await post(`${base}/step${at}`, { action: add(1) })).body.observation.result.data).toEqual({ count: 2 });
+    expect((await post(`${base}/reset`, { split: null, index: 0 })).status).toBe(200);
+    expect((await post(`${base}/reset`, { split: "default", index: null })).status).toBe(422);
+  });
+
   test("describes itself as `openenv validate` wants it", async () => {
     const { base, url } = await baseOf();
     expect((await get(`${base}/health`)).body).toEqual({ status: "healthy" });
@@ -291,6 +300,8 @@ describe("HTTP", () => {
     expect(lost).toMatchObject({ status: 404, body: { error: { code: "session_not_found" } } });
     expect(lost.body.detail).toContain("session_id is missing");
     expect((await post(`${base}/reset`, { initial_count: "x" })).status).toBe(422);
+    for (const timeout_s of [-1, 0, "5", []]) expect((await step(add(1), { timeout_s })).status).toBe(400);
+    expect((await step(add(1), { timeout_s: null })).body.observation.result.data).toEqual({ count: 2 });
     expect((await get(`${base}/reset`)).status).toBe(405);
     expect((await get(`${base}/none`)).status).toBe(404);
   });

@@ -32,8 +32,9 @@ export function createTaskChoice(tasks: TaskFiles): TaskChoice {
   };
   return {
     async choose(fields) {
-      const { split, index, ...labels } = fields;
-      if (split === undefined && index === undefined) return chosen(fields, {});
+      // Clients written in Python send null for a missing field.
+      const { split = null, index = null, ...labels } = fields;
+      if (split === null && index === null) return chosen(labels, {});
       const name = split ?? defaultSplit;
       if (typeof name !== "string" || typeof index !== "number") {
         throw new HoldfastError("invalid_task", "choose a task with `split`, a string, and `index`, a number from 0");
