@@ -393,6 +393,13 @@ describe("its JSON-RPC", () => {
     expect((await rpc(base, "tools/call", { name: "say", session_id: result.session_id })).error).toMatchObject({
       code: -32602,
     });
+    const { metadata } = (await post(`${base}/reset`, task)).body;
+    const called = async (name: string, input: object): Promise<Loose> =>
+      (await rpc(base, "tools/call", { name, arguments: input, session_id: metadata.session_id })).error;
+    // The parameters are valid, but the tool throws.
+    expect(await called("fail", {})).toMatchObject({ code: -32603, message: "the goal is blocked" });
+    expect(await called("add", { by: "x" })).toMatchObject({ code: -32602, data: { code: "invalid_input" } });
+    expect(await called("nope", {})).toMatchObject({ code: -32602, data: { code: "unknown_tool" } });
   });
 
   test("an environment without state needs no reset", async () => {

@@ -1,6 +1,6 @@
 // OpenEnv's JSON-RPC: four methods, always with status 200.
 import { ellipsis } from "../../core/ellipsis.ts";
-import { HoldfastError, isHoldfastError } from "../../core/errors.ts";
+import { HoldfastError, isHoldfastError, type ErrorCode } from "../../core/errors.ts";
 import { isObject } from "../../core/json.ts";
 import { readMetaCall } from "../http/call-id.ts";
 import {
@@ -78,10 +78,13 @@ async function resultOf(
 const failed = (id: Id | undefined, fault: Omit<Fault, "status">): object =>
   errorBody(id, { ...fault, data: fault.data ?? null });
 
+/** Failures of a tool. OpenEnv's servers report them as internal errors, because the parameters were valid. */
+const toolFailures: ReadonlySet<ErrorCode> = new Set<ErrorCode>(["tool_failed", "tool_timeout", "call_cancelled"]);
+
 export function rpcFault({ code, status, message }: HoldfastError): Fault {
   const data = { code };
   if (code === "invalid_json") return { status: 200, code: codes.parse, message, data };
   if (code === "method_not_allowed") return { status: 200, code: codes.methodNotFound, message, data };
-  if (status >= 500) return { status: 200, code: codes.internal, message, data };
+  if (status >= 500 || toolFailures.has(code)) return { status: 200, code: codes.internal, message, data };
   return { ...invalidParams(message, 200), data };
 }
