@@ -192,7 +192,7 @@ export async function assemble(options: ServedOptions & { at?: string }): Promis
   const taken = served.find(({ name }) => isReservedPath(name) || first?.definitions.has(name));
   if (taken) {
     const what = "definitions" in taken ? "an environment" : "an agent";
-    const message = `${what} called ${taken.name} cannot be served: the server itself uses that path; rename it`;
+    const message = `${what} called ${taken.name} cannot be served: the server already uses the path /${taken.name}; choose another name`;
     throw invalidOption(message);
   }
   if (agents.some(({ name }) => name === rolloutsApp)) {

@@ -17,8 +17,8 @@ export interface RedisStoreOptions {
   /** Seconds without a commit after which a session is removed. Use the same value in all processes. Default: never. */
   expire?: number;
   /**
-   * Number of replicas that must have a commit before it is answered. Costs each commit a round trip to them. Default
-   * 0.
+   * Number of replicas that must have a commit before it is answered. Each commit then takes one more round trip, to
+   * the replicas. Default 0.
    */
   wait?: number;
   /**

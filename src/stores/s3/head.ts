@@ -131,7 +131,7 @@ export function judge(head: Head, { seen, entries }: Write, taken: (key: string)
   return endsAt(head, seen) ? "ok" : "conflict";
 }
 
-/** Returns an accepted write as a pending commit. A log that it opens has the life and order in `birth`. */
+/** Returns an accepted write as a pending commit. If the write opens the log, `birth` gives its life and order. */
 export function pendingOf(head: Head, write: Write, intent: string, mark: string, birth: Birth): Pending {
   const { life, order } = head.version === 0 ? birth : head;
   const entries = write.entries.map((entry): Kept => ({ ...entry, mark }));
