@@ -65,6 +65,7 @@ async function askedKind(json: boolean): Promise<KindName> {
       reader.removeAllListeners("close").close();
       return chosen;
     }
+    process.stdout.write(`"${answer}" is not a kind; type a number from 1 to ${names.length}, or a name\n`);
   }
 }
 

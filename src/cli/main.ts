@@ -63,7 +63,10 @@ async function addCommands(): Promise<void> {
 
 // The reader of the output may stop early, as in `| head -1`.
 const unread = (error: NodeJS.ErrnoException): void => {
-  if (error.code !== "EPIPE") process.exit(1);
+  if (error.code !== "EPIPE") {
+    process.stderr.write(`cannot write the output: ${error.message}\n`);
+    process.exit(1);
+  }
   // A collection writes files, and a worker serves others, so both continue without a reader.
   if (!["collect", "worker"].includes(process.argv[2] ?? "")) process.exit(0);
 };
@@ -77,6 +80,10 @@ try {
   // --version is not a global option of Commander, because subcommands have their own --version.
   if (process.argv[2] === "--version") print(packageVersion());
   else {
+    // Commander's `help` ignores an unknown command. Without the word `help`, the command is refused with a suggestion.
+    const [first, topic = "-"] = process.argv.slice(2);
+    if (first === "help" && /^[^-]/.test(topic) && ![...commands.keys(), "version", "help"].includes(topic))
+      process.argv.splice(2, 1);
     await addCommands();
     await program.parseAsync();
   }

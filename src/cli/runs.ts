@@ -2,6 +2,7 @@
 import type { Command } from "commander";
 import { cannotLoad } from "../core/errors.ts";
 import { listCollections, type ListedCollection } from "../rollout/list-collections.ts";
+import { terminalWidth, wrap } from "./help.ts";
 import { figure, tableLines } from "./metrics/table.ts";
 import { plainLine, print } from "../io/plain.ts";
 import { note } from "./notes.ts";
@@ -19,7 +20,7 @@ export function add(program: Command): void {
   program
     .command("runs")
     .description(
-      "List the collections in a folder and in the folders below it: player, tasks, mean reward, failures and date.",
+      "List the collections in a folder and in the folders directly below it: player, tasks, mean reward, failures and date.",
     )
     .argument("[folder]", "folder of collections", "runs")
     .option("--json", "print one line of JSON per collection")
@@ -34,7 +35,17 @@ function list(folder: string, { json }: { json?: boolean }): void {
   if (json) return void found.forEach((each) => print(JSON.stringify(each)));
   if (found.length === 0)
     throw cannotLoad(`${folder} has no collections; \`collect --out ${folder}/NAME.jsonl\` writes one`);
-  print(tableLines([heading, ...found.map(toCells)]).join("\n"));
+  const width = terminalWidth() ?? Infinity;
+  const rows = found.map(toCells);
+  const lines = tableLines([heading, ...rows]);
+  const isWide = lines.some(({ length }) => length > width);
+  print((isWide ? rows.map((cells) => toBlock(cells, width)) : lines).join("\n"));
+}
+
+/** Formats a collection as a few lines, because the table is wider than the terminal. */
+function toBlock([file = "", ...cells]: string[], width: number): string {
+  const named = cells.map((cell, at) => `${heading[at + 1]} ${cell}`).join(", ");
+  return `${file}\n${wrap(`  ${named}`, width)}`;
 }
 
 function toCells(listed: ListedCollection): string[] {

@@ -161,10 +161,14 @@ async function withSource(flags: Flags, run: (source: SessionSource) => Promise<
 }
 
 async function list(source: SessionSource, { open, ended, user, label: labels, json }: Flags): Promise<void> {
-  if (!json)
-    print(`${"session".padEnd(22)}  ${"environment".padEnd(20)}  version  last event                ended   title`);
+  // The heading waits for the first session, because the store may be unreachable.
+  let heading = `${"session".padEnd(22)}  ${"environment".padEnd(20)}  version  last event                ended   title\n`;
   const filter = { open: open === ended ? undefined : open === true, user, labels };
-  for await (const listed of source.list(filter)) print(json ? JSON.stringify(listed) : sessionLine(listed));
+  for await (const listed of source.list(filter)) {
+    print(json ? JSON.stringify(listed) : heading + sessionLine(listed));
+    heading = "";
+  }
+  if (!json && heading !== "") print(heading.trimEnd());
 }
 
 async function show(source: SessionSource, id: string, { version, json }: Flags): Promise<void> {

@@ -15,10 +15,16 @@ export async function endTelemetry(): Promise<void> {
 }
 
 /**
- * Ends the process after all output is written. The exit is forced, because work that ignores its abort signal could
+ * Ends the process after all output is written, and fails if it cannot be written, unless nobody reads it. The exit is forced, because work that ignores its abort signal could
  * keep the process alive for hours.
  */
 export async function endProcess(code?: number): Promise<void> {
   await endTelemetry();
-  process.stdout.write("", () => process.exit(code ?? process.exitCode));
+  process.stdout.write("", (error) => {
+    const { errored } = process.stdout;
+    const isLost = [error, errored].some((each) => each && (each as NodeJS.ErrnoException).code !== "EPIPE");
+    // The listener for errors of the output reports the reason first.
+    if (isLost) setImmediate(() => process.exit(1));
+    else process.exit(code ?? process.exitCode);
+  });
 }

@@ -1,10 +1,22 @@
 // The collect command: its files, refusals, signals and progress output.
-import { appendFileSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  appendFileSync,
+  existsSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { execFileSync, spawnSync } from "node:child_process";
 import { join } from "node:path";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import type { TaskRow } from "../../src/core/rollout.ts";
+import { built } from "../built.ts";
+import { root } from "../files.ts";
 import { keysOf, rowsOf } from "../rollout/folder.ts";
-import { run } from "../e2e/serve-process.ts";
+import { run, start } from "../e2e/serve-process.ts";
 import { newFolder, writeRows, writeTally } from "./rollout-files.ts";
 import { newWorld, taskLine, type World } from "./collect-process.ts";
 
@@ -281,6 +293,25 @@ test.each([
   expect(stdout).toMatch(new RegExp(`^errors thrown by your code\n {2}[1-6] × ${error}$`, "m"));
 });
 
+test.skipIf(process.getuid?.() !== 0)("a summary that cannot be written fails the command", async () => {
+  const folder = await newFolder();
+  const disk = join(folder, "disk");
+  mkdirSync(disk);
+  execFileSync("mount", ["-t", "tmpfs", "-o", "size=4k", "tmpfs", disk]);
+  onTestFinished(() => void execFileSync("umount", ["-l", disk]));
+  writeFileSync(join(disk, "filler"), Buffer.alloc(4096));
+  const args = [join(await built(), "cli/main.js"), "collect", "examples/counter", "--out", join(folder, "a.jsonl")];
+  const { status, stderr } = spawnSync(process.execPath, args, {
+    cwd: root,
+    stdio: ["ignore", openSync(join(disk, "out"), "w"), "pipe"],
+    encoding: "utf8",
+  });
+  expect({ status, stderr }).toMatchObject({
+    status: 1,
+    stderr: expect.stringContaining("cannot write the output: ENOSPC") as string,
+  });
+});
+
 test("a tool that ends the process is named, the exit fails, and no lock stays", async () => {
   const { code, folder, stderr } = await collectTally("process.exit(0)");
   expect(code).toBe(1);
@@ -310,6 +341,9 @@ test("runs names the agent that played", async () => {
   expect(stdout).toMatch(/random\.jsonl +roller with random +1 /);
   // The collections of folders below the given folder are listed too.
   expect((await run("runs", world.at("."))).stdout).toContain("runs/own.jsonl");
+  const narrow = (await (await start(["runs", world.at("runs")], { env: { COLUMNS: "60" } })).ended).stdout.split("\n");
+  expect(narrow).toContainEqual(expect.stringMatching(/^ {2}played by roller, tasks 1, /));
+  expect(narrow.filter((line) => line.length > 60 && !line.endsWith(".jsonl"))).toEqual([]);
 });
 
 test("a request that is not a JSON object is refused, and a store that cannot be reached ends it at once", async () => {

@@ -1,6 +1,7 @@
 // `sessions --store` takes HTTP stores as well as servers, and shows no token.
 import { createSessions, defineEnvironment } from "holdfast";
 import { expect, onTestFinished, test } from "vitest";
+import { run } from "../e2e/serve-process.ts";
 import { openSource } from "../../src/rollout/session-source.ts";
 import { httpStore } from "../../src/stores/http.ts";
 import { serveStore } from "../stores/http-server.ts";
@@ -38,4 +39,9 @@ test("TOKEN: a failure does not show the token in the URL", async () => {
     expect(failure?.message).toMatch(/127\.0\.0\.1/);
     expect(`${failure?.stack} ${String(failure?.cause)}`).not.toContain("SECRET-991");
   }
+});
+
+test("an unreachable store gets no heading", async () => {
+  const { code, stdout } = await run("sessions", "list", "--store", "http://127.0.0.1:1");
+  expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
 });

@@ -287,6 +287,11 @@ export const users: Mistake[] = [
     says: ["unknown command 'colect'", "Did you mean collect?", "exit 1"],
   },
   {
+    mistake: "a command is misspelt after help",
+    command: ["help", "colect"],
+    says: ["unknown command 'colect'", "Did you mean collect?", "exit 1"],
+  },
+  {
     mistake: "a flag is misspelt",
     command: [...collect, "--repeat", "2"],
     says: ["unknown option '--repeat'", "Did you mean --repeats?", "exit 1"],
