@@ -1,6 +1,8 @@
 // holdfast replay: runs stored episodes' calls again, and names the first event that differs.
 import type { Command } from "commander";
 import { cannotLoad } from "../core/errors.ts";
+import type { Store } from "../core/store.ts";
+import { readLog } from "../rollout/episode-log.ts";
 import { loadEnvironment } from "../rollout/load.ts";
 import { replayEpisodes } from "../rollout/replay.ts";
 import { createSessions } from "../session/sessions.ts";
@@ -56,7 +58,11 @@ async function run(file: string | undefined, flags: Flags): Promise<void> {
       if (flags.json) print(JSON.stringify(episode));
       else if (result === "differs" || (result === "missing" && counts.missing <= mostMissing)) {
         counting.end();
-        const missing = `the store does not have this episode of ${environment.name}`;
+        const whose = result === "missing" ? await findOwner(store, episode.session) : undefined;
+        const missing =
+          whose === undefined
+            ? `the store does not have this episode of ${environment.name}`
+            : `it belongs to ${whose}, not to ${environment.name}; choose another --environment or --store`;
         print(`${name}: ${result === "missing" ? missing : episode.message}`);
       }
     }
@@ -77,4 +83,10 @@ async function run(file: string | undefined, flags: Flags): Promise<void> {
     missing > 0 && `${missing} missing from the store`,
   ];
   print(flags.json ? JSON.stringify(counts) : parts.filter(Boolean).join(", "));
+}
+
+/** Returns the environment of a session; undefined if the store does not have the session. */
+async function findOwner(store: Store, session: string): Promise<string | undefined> {
+  const [first] = (session === "" ? undefined : await readLog(store, session)) ?? [];
+  return first?.type === "session.opened" ? first.environment : undefined;
 }

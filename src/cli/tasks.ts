@@ -10,7 +10,7 @@ import { findProblems, readTaskRows, sampleRows, splitTasks, withPrompt, type Pa
 import { createNumbering, readRows } from "../rollout/tasks.ts";
 import { assertFree, writeOutputs } from "../rollout/line-output.ts";
 import { loadEnvironment } from "../rollout/load.ts";
-import { print } from "../io/plain.ts";
+import { counted, print } from "../io/plain.ts";
 import { note } from "./notes.ts";
 
 export function add(program: Command): void {
@@ -116,6 +116,7 @@ async function checkTasks(file: string, flags: Flags): Promise<void> {
   if (wrong > 0) process.exitCode = 1;
   const fit = rows - wrong;
   if (flags.json) print(JSON.stringify({ rows, tasks: tasks.size, fit, wrong }));
+  else if (fit === 0) print(`${counted(rows, "row")}: 0 valid, ${wrong} invalid`);
   else print(`${rows} rows of ${tasks.size} tasks: ${wrong === 0 ? "all valid" : `${fit} valid, ${wrong} invalid`}`);
 }
 

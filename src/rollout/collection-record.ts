@@ -71,6 +71,8 @@ export function differences(before: CollectionRecord["settings"], now: Collectio
   const names = new Set([...Object.keys(before), ...Object.keys(now)]);
   return [...names].flatMap((name) => {
     const [was, is] = [before[name] ?? null, now[name] ?? null];
-    return equalJson(was, is) ? [] : [`${name} was ${showJson(was, 60)} and is now ${showJson(is, 60)}`];
+    // The solution belongs to the scripted model, and a recording to its model.
+    const isOfModel = (name === "solution" || name === "recording") && !equalJson(before["model"], now["model"]);
+    return equalJson(was, is) || isOfModel ? [] : [`${name} was ${showJson(was, 60)} and is now ${showJson(is, 60)}`];
   });
 }

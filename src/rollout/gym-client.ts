@@ -1,6 +1,6 @@
 // createGymClient(): a client with cookies for servers that speak the gym protocol, Holdfast's and other servers.
 import { ellipsis } from "../core/ellipsis.ts";
-import { errorTable, HoldfastError, type ErrorCode } from "../core/errors.ts";
+import { errorTable, HoldfastError, invalidOption, type ErrorCode } from "../core/errors.ts";
 import { copyJson, isObject, type Json } from "../core/json.ts";
 import type { ToolSchema } from "../core/model.ts";
 import type { TaskRow } from "../core/rollout.ts";
@@ -57,8 +57,9 @@ export interface GymClientOptions {
 export function createGymClient(url: string, options: GymClientOptions = {}): GymClient {
   const { headers = () => ({}), timeout = defaultTimeout, idle = defaultIdle, largest = defaultLargest } = options;
   if (!/^https?:\/\/./.test(url) || !URL.canParse(url)) {
-    const message = `"${hideSecrets(url, "…")}" is not a valid server URL; use a URL such as http://localhost:8080`;
-    throw new HoldfastError("invalid_agent", message);
+    throw invalidOption(
+      `"${hideSecrets(url, "…")}" is not a valid server URL; use a URL such as http://localhost:8080`,
+    );
   }
   const root = url.replace(/\/+$/, "");
   const { origin, pathname, username, password } = new URL(root);

@@ -33,18 +33,22 @@ export async function loadSolution(target: string): Promise<Solution | undefined
 
 /** Loads an environment without the files next to it. */
 export async function loadEnvironment(target: string): Promise<AnyEnvironment> {
-  return environmentIn(await importModule(await locate(target, "environment"), target), target);
+  const file = await locate(target, "environment");
+  const named = nameFile(target, file);
+  return environmentIn(await importModule(file, named), named);
 }
 
 /** Loads an agent: the default export of its module, or the export named `agent`. */
 export async function loadAgent(target: string): Promise<Agent> {
-  const module = await importModule(await locate(target, "agent"), target);
+  const file = await locate(target, "agent");
+  const named = nameFile(target, file);
+  const module = await importModule(file, named);
   const found = agentIn(module);
   if (found) return found;
   const [first] = exportedIn(module);
-  if (first === undefined) throw cannotLoad(`${target} exports no agent; write \`export default defineAgent({ … })\``);
+  if (first === undefined) throw cannotLoad(`${named} exports no agent; write \`export default defineAgent({ … })\``);
   const what = first === "default" ? "the default export" : "the export `agent`";
-  throw cannotLoad(`${what} of ${target} is not an agent; make one with defineAgent({ … })`);
+  throw cannotLoad(`${what} of ${named} is not an agent; make one with defineAgent({ … })`);
 }
 
 /** Loads a target for `serve`: an environment with its solution, or an agent. */
@@ -77,13 +81,19 @@ export async function locate(target: string, name: "environment" | "agent"): Pro
     if (!statSync(path).isDirectory()) return path;
     const file = fileIn(path, name);
     if (file) return file;
-    throw cannotLoad(`the folder ${target} has no ${name}.ts, .js or .mjs`);
+    const [other, commands] = name === "agent" ? ["environment", "collect"] : ["agent", "run"];
+    const hint = fileIn(path, other) ? `; it has an ${other}: use holdfast ${commands} or serve` : "";
+    throw cannotLoad(`the folder ${target} has no ${name}.ts, .js or .mjs${hint}`);
   }
   const isPath = /^[./\\]/.test(target) || endings.includes(extname(target));
   const found = isPath ? undefined : (await jitiAt(process.cwd())).esmResolve(target, { try: true });
   if (found !== undefined) return found.startsWith("file:") ? fileURLToPath(found) : found;
   throw cannotLoad(isPath ? `${target} does not exist` : `${target} is not a folder, a file or an installed package`);
 }
+
+/** Names a target in messages: a folder by the file in it. */
+const nameFile = (target: string, file: string): string =>
+  existsSync(target) && statSync(target).isDirectory() ? shortenPath(file) : target;
 
 /** Finds a module in a folder, with any extension. */
 export function fileIn(folder: string, name: string): string | undefined {
@@ -156,6 +166,7 @@ function explainLoadError(thrown: unknown, target: string): string {
   if (problem !== undefined) return `${shortenPath(file)}:${line}:${Number(column) + 1}: ${problem}`;
   const [message = ""] = messageOf(thrown).split("\n");
   const found = authorsLine(thrown);
+  if (!found && message.startsWith("Unknown file extension")) return `${target} is not a TypeScript or JavaScript file`;
   if (!found) return `cannot load ${target}: ${message}`;
   const name = thrown instanceof Error && thrown.name !== "Error" && !isHoldfastError(thrown) ? `${thrown.name}: ` : "";
   return `${shortenPath(found.path)}:${found.line}${importColumn(found, message)}: ${name}${message}`;

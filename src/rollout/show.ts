@@ -83,11 +83,12 @@ export async function findRollout(file: string, wanted: RolloutChoice, onBad: On
 
 function missing(file: string, { task, repeat, failed, worst }: RolloutChoice, repeats: number[]): HoldfastError {
   if (task === undefined && repeats.length === 0) return cannotLoad(`${file} has no rollouts`);
-  const parts = [task === undefined ? "" : ` of task ${task}`, repeat === undefined ? "" : `, repeat ${repeat}`];
+  const ofTask = task === undefined ? "" : ` of task ${task}`;
+  const ofRepeat = repeat === undefined ? "" : `${task === undefined ? " with" : ","} repeat ${repeat}`;
   const what = failed ? "failed rollout" : worst ? "rollout with a reward" : "rollout";
   const others = repeats.sort((a, b) => a - b).join(", ");
   const there = task !== undefined && repeats.length > 0 ? `; the repeats of that task are ${others}` : "";
-  return invalidOption(`${file} has no ${what}${parts.join("")}${there}`);
+  return invalidOption(`${file} has no ${what}${ofTask}${ofRepeat}${there}`);
 }
 
 function isBefore(a: number[], b: number[]): boolean {

@@ -29,7 +29,8 @@ export default defineAgent({
       run: ({ state }, { item }) => {
         // The model reads this message, so it says what would be right. Nothing has changed.
         const items = Object.keys(state["items"] ?? {});
-        if (!items.includes(item)) throw refuse(`"${item}" is not on the list, which has: ${items.join(", ")}`);
+        const listed = items.length === 0 ? "is empty" : `has: ${items.join(", ")}`;
+        if (!items.includes(item)) throw refuse(`"${item}" is not on the list, which ${listed}`);
         delete state["items"][item];
         return { removed: item };
       },

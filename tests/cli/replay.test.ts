@@ -33,6 +33,7 @@ test("missing sessions are reported, and so is a command without file or store",
   const file = await collectCounter(folder, "scripted");
   const { code, stdout } = await run("replay", file, "--environment", "examples/weather");
   expect(code).toBe(1);
+  expect(stdout).toMatch(/: it belongs to counter, not to weather; choose another --environment or --store\n/);
   expect(stdout).toMatch(/0 identical, 10 missing from the store\n$/);
   const service = await serveStore();
   const store = service.url.replace("//", "//hidden@");

@@ -282,6 +282,47 @@ export default defineAgent({
 
 export const users: Mistake[] = [
   {
+    mistake: "a file without an environment is in a folder",
+    files: { "environment.ts": "export const environment = 1;\n" },
+    command: collect,
+    says: ["cannot_load: environment.ts has no default export; write", "exit 1"],
+  },
+  {
+    mistake: "a folder with an environment is run as an agent",
+    files: { "other/environment.ts": "export {};\n" },
+    command: ["run", "other"],
+    says: [
+      "the folder other has no agent.ts, .js or .mjs; it has an environment: use holdfast collect or serve",
+      "exit 1",
+    ],
+  },
+  {
+    mistake: "a file that is not code",
+    files: { "README.md": "# Till\n" },
+    command: ["collect", "README.md", "--out", "out.jsonl"],
+    says: ["cannot_load: README.md is not a TypeScript or JavaScript file", "exit 1"],
+  },
+  {
+    mistake: "a server without http://",
+    command: ["collect", "--server", "localhost:8080", "--tasks", "tasks.jsonl", "--out", "out.jsonl"],
+    says: [
+      'invalid_option: "localhost:8080" is not a valid server URL; use a URL such as http://localhost:8080',
+      "exit 1",
+    ],
+  },
+  {
+    mistake: "show of a repeat that was not played",
+    files: { "out.jsonl": '{"_ng_task_index":0,"_ng_rollout_index":0,"reward":1}\n' },
+    command: ["show", "out.jsonl", "--repeat", "9"],
+    says: ["out.jsonl has no rollout with repeat 9", "exit 1"],
+  },
+  {
+    mistake: "every row of the tasks is invalid",
+    files: { "tasks.jsonl": "{}\n{\n" },
+    command: ["tasks", "check", "tasks.jsonl", "--environment", "."],
+    says: ["2 rows: 0 valid, 2 invalid", "exit 1"],
+  },
+  {
     mistake: "a command is misspelt",
     command: ["colect", "."],
     says: ["unknown command 'colect'", "Did you mean collect?", "exit 1"],

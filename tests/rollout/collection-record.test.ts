@@ -45,3 +45,11 @@ test("every difference is named, with its old and new value", () => {
   ]);
   expect(differences({ limit: null }, {})).toEqual([]);
 });
+
+test("another model is one difference: the solution or the recording of a model is not named", () => {
+  const before = { model: "scripted", solution: "sha256:a", recording: null };
+  expect(differences(before, { model: "chat:m", solution: null })).toEqual([
+    'model was "scripted" and is now "chat:m"',
+  ]);
+  expect(differences(before, { ...before, solution: "sha256:b" })).toHaveLength(1);
+});
