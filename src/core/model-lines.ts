@@ -38,9 +38,10 @@ export const exchangesIn = (events: readonly NumberedEvent[]): Exchange[] => new
 
 /**
  * An exchange continues an earlier exchange if its request contains the answer of that exchange. The main conversation
- * is the conversation whose calls the environment ran. If there are several, it is the conversation that ended last. If
- * there is none, it is the first conversation that offers tools, if possible the environment's `tools`. A harness that
- * shortens its history starts again with the same tools, so the last conversation with these tools counts.
+ * is the conversation whose calls the environment ran. If there is none, it is the first conversation that offers tools,
+ * if possible the environment's `tools`. A conversation that starts while another one is running is its sub-agent, even
+ * if it ends later. A harness that shortens its history starts again with the same tools and system prompt. Such
+ * conversations count as one, and the last one is used. If several are left, the one with the most calls is used.
  *
  * A conversation branches if several exchanges continue the same one. The main branch has the most calls that the
  * environment ran. It is ambiguous if another branch has as many, or has such calls of its own.
@@ -62,26 +63,35 @@ export function modelLines(events: readonly NumberedEvent[], tools: readonly str
   const offered = new Map(starts.map((root) => [root, toolNames(root, find)]));
   const offersAny = (root: Exchange, wanted?: readonly string[]): boolean =>
     offered.get(root)?.some((name) => wanted?.some((tool) => isNameOf(name, tool)) ?? true) === true;
-  const sameTools = (a: Exchange, b: Exchange): boolean => offered.get(a)?.join(" ") === offered.get(b)?.join(" ");
+  /** What tells agents apart: the tools and the system prompt. */
+  const agents = new Map(starts.map((root) => [root, [...toolNames(root, find), systemText(root, find)].join("\n")]));
+  const sameAgent = (a: Exchange, b: Exchange): boolean => agents.get(a) === agents.get(b);
 
   const wasCalled = calledIn(episode);
   /** The number of calls that the environment ran, in each conversation up to an exchange. */
   const ran = new Map<Exchange | undefined, number>();
+  /** The number of such calls in all conversations of the same agent, by its prompt. */
+  const ranByAgent = new Map<string | undefined, number>();
   for (const exchange of exchanges) {
-    const calls = exchange.output.filter((item) => isFunctionCall(item) && wasCalled(item));
-    ran.set(exchange, (ran.get(before.get(exchange)) ?? 0) + calls.length);
+    const { length } = exchange.output.filter((item) => isFunctionCall(item) && wasCalled(item));
+    ran.set(exchange, (ran.get(before.get(exchange)) ?? 0) + length);
+    const agent = agents.get(rootOf(exchange));
+    ranByAgent.set(agent, (ranByAgent.get(agent) ?? 0) + length);
   }
   const callsUpTo = (exchange: Exchange | undefined): number => ran.get(exchange) ?? 0;
+  const callsOf = (root: Exchange): number => ranByAgent.get(agents.get(root)) ?? 0;
   const calling = new Set(exchanges.filter((exchange) => callsUpTo(exchange) > 0).map(rootOf));
   const likely =
-    [[...calling], starts.filter((root) => offersAny(root, tools)), starts.filter((root) => offersAny(root))].find(
-      (some) => some.length > 0,
-    ) ?? starts;
-  const latest = exchanges.findLast((exchange) => calling.has(rootOf(exchange)));
-  const chosen = latest ? rootOf(latest) : likely[0];
+    [
+      starts.filter((root) => calling.has(root)),
+      starts.filter((root) => offersAny(root, tools)),
+      starts.filter((root) => offersAny(root)),
+    ].find((some) => some.length > 0) ?? starts;
+  const own = withoutSubAgents(likely, new Map(exchanges.map((exchange) => [rootOf(exchange), exchange.version])));
+  const [chosen] = own.toSorted((a, b) => callsOf(b) - callsOf(a));
   const newest = exchanges.findLast((exchange) => {
     const root = rootOf(exchange);
-    return chosen && likely.includes(root) && sameTools(root, chosen);
+    return chosen && own.includes(root) && sameAgent(root, chosen);
   });
   const continued = new Set(before.values());
   const ends = exchanges.filter((end) => newest && rootOf(end) === rootOf(newest) && !continued.has(end));
@@ -104,10 +114,7 @@ export function modelLines(events: readonly NumberedEvent[], tools: readonly str
   const others = exchanges.filter((exchange) => !isMain.has(exchange));
   // A later conversation with the same tools and system prompt may continue the main one with a shorter history.
   const mayContinue = (root: Exchange): boolean =>
-    last !== undefined &&
-    root.version > last.version &&
-    sameTools(root, rootOf(last)) &&
-    systemText(root, find) === systemText(rootOf(last), find);
+    last !== undefined && root.version > last.version && sameAgent(root, rootOf(last));
   return {
     main,
     isAmbiguous: new Set(likely.map(({ digest }) => digest)).size > 1 || starts.some(mayContinue) || ends.some(isRival),
@@ -115,6 +122,19 @@ export function modelLines(events: readonly NumberedEvent[], tools: readonly str
     side: others.filter(({ digest }) => !digests.has(digest)),
     find,
   };
+}
+
+/**
+ * Returns the conversations that did not start while an earlier one was running, after its first answer. `lasts`: the
+ * version of each conversation's last exchange.
+ */
+function withoutSubAgents(roots: readonly Exchange[], lasts: ReadonlyMap<Exchange, number>): Exchange[] {
+  const own: Exchange[] = [];
+  for (const root of roots) {
+    const { version, at, began = at } = root;
+    if (!own.some((other) => began >= other.at && version < (lasts.get(other) ?? 0))) own.push(root);
+  }
+  return own;
 }
 
 /** Returns a function that tests whether the environment ran a call. Harnesses may send calls without their ids. */

@@ -177,6 +177,57 @@ describe("conversations", () => {
     expect([after.main.length, after.isAmbiguous]).toEqual([2, true]);
   });
 
+  /** Plays conversations that call `add`. */
+  const playing = async () => {
+    const { sessions, session } = await seeded();
+    const calling = scriptedModel(() => ({ calls: [{ name: "add", arguments: { by: 1 } }] }));
+    const start = (prompt: string) => {
+      const items = [said("system", prompt), said("user", `Start ${++count}.`)];
+      return {
+        items,
+        async turn(isLast = false) {
+          const respond = (asked: ModelRequest) => (isLast ? model : calling).respond(asked);
+          const [answer] = await ask(sessions, session, { tools, input: items }, { respond });
+          items.push(answer!);
+          if (isLast) return;
+          const call = String(answer!["call_id"]);
+          await sessions.call(session, "add", { by: 1 }, { call });
+          items.push({ type: "function_call_output", call_id: call, output: "1" });
+        },
+      };
+    };
+    return { start, lines: () => linesOf(sessions, session) };
+  };
+
+  test("of a sub-agent that runs in the background and ends last are not the main one", async () => {
+    const { start, lines } = await playing();
+    const [main, watcher] = [start("Main"), start("Watcher")];
+    await main.turn();
+    await watcher.turn();
+    await main.turn(true);
+    await watcher.turn();
+    await watcher.turn();
+    await watcher.turn(true);
+    const found = await lines();
+    expect(lineItems(found).output).toEqual(main.items.slice(2));
+    expect(found.isAmbiguous).toBe(true);
+  });
+
+  test("that were shortened are one conversation, also while a sub-agent runs", async () => {
+    const { start, lines } = await playing();
+    const [main, watcher, shorter, checker] = [start("Main"), start("Watcher"), start("Main"), start("Checker")];
+    await main.turn();
+    await watcher.turn();
+    await main.turn();
+    await shorter.turn();
+    await watcher.turn(true);
+    await shorter.turn(true);
+    await checker.turn();
+    await checker.turn();
+    await checker.turn(true);
+    expect(lineItems(await lines()).output).toEqual(shorter.items.slice(2));
+  });
+
   test("branch where a side request continues the same history: the branch with the most calls is the main one", async () => {
     const { sessions, session } = await seeded();
     const answers = [{ calls: [{ name: "add", arguments: { by: 1 } }] }, { calls: [{ name: "add" }] }, "Final."];
