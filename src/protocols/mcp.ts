@@ -76,12 +76,13 @@ export function mcpProtocol({
   const resultMeta = { "io.modelcontextprotocol/serverInfo": serverInfo };
   const needsSeed = environment.unseeded === "guard" && environment.state !== undefined;
   const cancellation = createCancellation();
-  /** Unbound clients' sessions that this process opened or ended. If the store deletes one, it is not opened again. */
+  /** Unbound clients' sessions that this process used or ended. If the store deletes one, it is not opened again. */
   const begun = new Set<string>();
   const remember = (session: string): void => {
     begun.add(session);
     dropOldest(begun, mostBegun);
   };
+  const mayOpen = (session: string): boolean => !begun.has(session) && bindings.mayOpen(session);
 
   function instructions(binding: Binding | undefined): { instructions?: string } {
     const text = [environment.description, binding ? "" : howToBind].filter(Boolean).join("\n\n");
@@ -143,7 +144,7 @@ export function mcpProtocol({
   async function assertKnown(binding: Binding | undefined): Promise<void> {
     if (!binding?.isOwn) return;
     const info = await sessions.peek(binding.session);
-    if (info ? info.ended : begun.has(binding.session)) throw ended(binding.session);
+    if (info ? info.ended : !mayOpen(binding.session)) throw ended(binding.session);
   }
 
   function callTool(exchange: Exchange): Reply | Promise<Reply> {
@@ -197,20 +198,27 @@ export function mcpProtocol({
     options: CallOptions,
   ): Promise<Answer | undefined> {
     try {
-      return await sessions.call(session, tool, input, options);
+      const answer = await sessions.call(session, tool, input, options);
+      if (isOwn) remember(session);
+      return answer;
     } catch (thrown) {
       if (!isOwn || !isHoldfastError(thrown) || thrown.code !== "session_not_found") throw thrown;
-      if (begun.has(session)) throw thrown;
+      if (!mayOpen(session)) throw thrown;
     }
     // An unknown tool opens no session. Otherwise, a client that only guesses tool names could fill the store.
     if (!environment.definitions.has(tool)) return undefined;
+    await open(session);
+    return sessions.call(session, tool, input, options);
+  }
+
+  /** Opens an unbound client's session, unless another process has just opened it. */
+  async function open(session: string): Promise<void> {
     try {
       await sessions.open({ session });
     } catch (thrown) {
       if (!isHoldfastError(thrown) || thrown.code !== "session_exists") throw thrown;
     }
     remember(session);
-    return sessions.call(session, tool, input, options);
   }
 
   const unknownTool = (name: string): ToolResult =>
@@ -244,8 +252,11 @@ export function mcpProtocol({
     const binding = bindings.find(request, false);
     if (binding === null) return faultReply(undefined, unknownSession);
     if (!binding?.isOwn) return refusedMethod(request.method);
-    await sessions.close(binding.session);
-    remember(binding.session);
+    const { session } = binding;
+    // The store keeps that the session has ended. Otherwise, another process could still open it.
+    if (mayOpen(session) && !(await sessions.peek(session))) await open(session);
+    await sessions.close(session);
+    remember(session);
     return { status: 200 };
   }
 

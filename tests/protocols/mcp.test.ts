@@ -1,7 +1,7 @@
 // The MCP server: the official clients of both eras, bound and unbound, on the same path.
 import { setTimeout as sleep } from "node:timers/promises";
 import { defineEnvironment, memoryStore, tool } from "holdfast";
-import { describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { z } from "zod";
 import { gate } from "../agent/engine.ts";
 import { gymCounter, countOpen } from "./gym-client.ts";
@@ -255,6 +255,41 @@ describe("an unbound client", () => {
     const after = await ask(second, { method: "tools/call", params: { name: "say" }, headers });
     expect(after).toMatchObject({ status: 404, json: { error: { code: -32001, data: { code: "session_closed" } } } });
     expect(await ask(second, { headers })).toMatchObject({ status: 404 });
+  });
+
+  test("of a session that was lost has to initialize again, and never gets an empty one", async () => {
+    const store = memoryStore();
+    const initialize = async (replica: Replica<Counter>) => {
+      const { headers } = await ask(replica, { method: "initialize" });
+      return { "mcp-session-id": headers.get("mcp-session-id") ?? "" };
+    };
+    const say = (replica: Replica<Counter>, headers: { [name: string]: string }, method = "tools/call") =>
+      ask(replica, { method, params: { name: "say" }, headers });
+    const [first, second] = [replicaOf(counter, { store }), replicaOf(counter, { store })];
+    const used = await initialize(first);
+    expect(await say(second, used)).toMatchObject({ status: 200 });
+    expect(await say(first, used)).toMatchObject({ status: 200 });
+    const unused = await initialize(first);
+    const fresh = await initialize(first);
+    await ask(first, { verb: "DELETE", headers: fresh });
+    expect(await say(second, fresh)).toMatchObject({ status: 404, json: { error: { code: -32001 } } });
+    for await (const { session } of store.list({ environment: counter.name })) await store.delete(session);
+    for (const replica of [first, second]) expect(await say(replica, used)).toMatchObject({ status: 404 });
+    // Starts later, so it cannot know whether the session was opened.
+    await sleep(2);
+    const restarted = replicaOf(counter, { store });
+    for (const method of ["tools/call", "tools/list", "ping"]) {
+      for (const headers of [used, unused])
+        expect(await say(restarted, headers, method)).toMatchObject({ status: 404 });
+    }
+    expect(await say(first, unused)).toMatchObject({ status: 200 });
+    expect(await say(restarted, unused)).toMatchObject({ status: 200 });
+    vi.useFakeTimers({ now: Date.now(), toFake: ["Date"] });
+    onTestFinished(() => void vi.useRealTimers());
+    const early = await initialize(first);
+    vi.setSystemTime(Date.now() + 3_600_000);
+    expect(await say(second, early)).toMatchObject({ status: 404 });
+    expect(await say(first, early)).toMatchObject({ status: 200 });
   });
 
   test("does not open a session by guessing names of tools", async () => {

@@ -1,4 +1,5 @@
 // How an MCP client identifies its session: with a signed token in the path, in a header or in a cookie.
+import { randomBytes } from "node:crypto";
 import { ellipsis } from "../../core/ellipsis.ts";
 import { invalidOption } from "../../core/errors.ts";
 import type { Request, Tokens } from "../../core/protocol.ts";
@@ -36,6 +37,9 @@ const newMark = "new.";
 /** The mark of a gym cookie whose seed allows only some tools. Their names follow the session id. */
 export const limitedMark = "gym.";
 
+/** Milliseconds within which the first call may reach another process than `initialize` did. */
+const openingTime = 600_000;
+
 /** Matches the paths of this protocol, relative to the mount. */
 const pathPattern = /^(?:\/s\/([^/]+))?\/mcp\/?$/;
 
@@ -59,6 +63,7 @@ export const refusalOf = (tool: string, tools: readonly string[]): string =>
 /** Issues and reads the tokens that bind MCP clients to one environment's sessions. `at`: the path of the server. */
 export function createBindings(environment: string, tokens: Tokens, { hasModel = false, at = "" } = {}) {
   const cookie = `holdfast_${environment.replaceAll("-", "_")}`;
+  const [issuer, started] = [randomBytes(3).toString("base64url"), Date.now()];
 
   function parse(token: string): Binding | undefined {
     const value = tokens.check(token);
@@ -85,8 +90,21 @@ export function createBindings(environment: string, tokens: Tokens, { hasModel =
     /** Returns the session that a token names; undefined if the token is invalid. */
     parse,
 
-    /** Returns the token for an unbound client's new session. */
-    issueOwn: (session: string): string => tokens.issue(ownMark + session),
+    /** Returns the token for an unbound client's new session. The session's id says when and where it was issued. */
+    issueOwn(session: string): string {
+      const at = Date.now().toString(36).padStart(8, "0");
+      return tokens.issue(`${ownMark}${session}-${at}${issuer}`);
+    },
+
+    /**
+     * Returns whether a missing session of an unbound client may be opened. Otherwise, it may have existed, and the store
+     * or this process may have lost it since. Then the client has to initialize again.
+     */
+    mayOpen(session: string): boolean {
+      const [, at = "", issuedBy] = /-([0-9a-z]{8})([\w-]{4})$/.exec(session) ?? [];
+      const issued = parseInt(at, 36);
+      return issuedBy === issuer || (issued >= started && issued > Date.now() - openingTime);
+    },
 
     /** Returns a session's address, for all tools or only the tools from `parseToolNames`. */
     address(session: string, tools?: readonly string[]): McpAddress {
