@@ -95,6 +95,31 @@ test("a status of 404 without a JSON-RPC message means that the session is lost,
 });
 
 test.each([
+  { id: null, error: { code: -32000, message: "Bad Request: Server not initialized" } },
+  { id: null, error: { code: -32600, message: "Bad Request: No valid session ID provided" } },
+  "Bad Request: No valid session ID provided",
+])("a status of 400 about the session means that the session is lost: %j", async (refusal) => {
+  const url = await startServer((asked, response) => {
+    if (asked.method !== "tools/call") return;
+    if (asked.session === "s1")
+      response.writeHead(400).end(typeof refusal === "string" ? refusal : JSON.stringify(refusal));
+    else send(response, 200, asked, text("added"));
+  });
+  expect(await use({ url }).call()).toBe("added");
+});
+
+test("a status of 400 about the arguments is a refusal of the call", async () => {
+  const calls: unknown[] = [];
+  const url = await startServer((asked, response) => {
+    if (asked.method !== "tools/call") return;
+    calls.push(asked.session);
+    send(response, 400, asked, { error: { code: -32602, message: "the session ID must be a number" } });
+  });
+  await expect(use({ url }).call()).rejects.toMatchObject({ code: "tool_failed" });
+  expect(calls).toEqual(["s1"]);
+});
+
+test.each([
   [401, "server_failed"],
   [307, "server_failed"],
   [202, "outcome_unknown"],

@@ -29,6 +29,8 @@ interface Answered {
   status: number;
   session: string | undefined;
   reply: RpcReply | undefined;
+  /** The body, unless it is a stream. */
+  text?: string;
 }
 
 export function createHttpServer(url: string, headers: { [name: string]: string }) {
@@ -64,7 +66,10 @@ export function createHttpServer(url: string, headers: { [name: string]: string 
             const session = [headers["mcp-session-id"]].flat()[0];
             // The call does not wait for the rest of the stream.
             const take = (reply: RpcReply): void => resolve({ status, session, reply });
-            return { status, session, reply: await readReply(answer, body.id, take) };
+            const isStream = /^text\/event-stream/i.test(String(headers["content-type"]));
+            if (isStream) return { status, session, reply: await readStream(answer, body.id, take) };
+            const text = await answer.text();
+            return { status, session, text, reply: replyIn(text, body.id) };
           };
           exchange(request, read).then(resolve, reject);
         });
@@ -110,9 +115,9 @@ export function createHttpServer(url: string, headers: { [name: string]: string 
     },
     /** Sends a request. Returns undefined if the server does not know the session. */
     async request(greeting: Greeting, call: RpcCall): Promise<RpcReply | undefined> {
-      const { status, reply } = await send(greeting, call);
-      // The status is enough: the answer may have no JSON-RPC message.
-      if (status === 404 && greeting.session !== undefined) return undefined;
+      const answered = await send(greeting, call);
+      const { status, reply } = answered;
+      if (greeting.session !== undefined && isLost(answered)) return undefined;
       if (!reply) throw noMessage(status);
       return { ...reply, status };
     },
@@ -120,23 +125,34 @@ export function createHttpServer(url: string, headers: { [name: string]: string 
   };
 }
 
-/** Reads the reply to a request. An error may have the id `null`. `take` gets the reply while its stream is still open. */
-async function readReply(
+/**
+ * Returns whether the server does not know the request's session, so that it has not run the request. The status 404 is
+ * enough. Servers with the official SDK say it with status 400, also as plain text.
+ */
+function isLost({ status, reply, text = "" }: Answered): boolean {
+  const { code, message } = reply?.error ?? { code: -32000, message: text };
+  const isRefusal = status === 400 && (code === -32000 || code === -32600);
+  return status === 404 || (isRefusal && /session id|not initialized/i.test(message));
+}
+
+/** Parses a message. Returns it if it is the reply to a request. An error may have the id `null`. */
+function replyIn(text: string, id: number | undefined): RpcReply | undefined {
+  const reply = parseReply(text);
+  return reply?.id === id || reply?.id === null ? reply : undefined;
+}
+
+/** Reads the reply to a request. `take` gets the reply while its stream is still open. */
+async function readStream(
   answer: Answer,
   id: number | undefined,
   take: (reply: RpcReply) => void,
 ): Promise<RpcReply | undefined> {
-  const find = (text: string): RpcReply | undefined => {
-    const reply = parseReply(text);
-    return reply?.id === id || reply?.id === null ? reply : undefined;
-  };
-  if (!/^text\/event-stream/i.test(String(answer.headers["content-type"]))) return find(await answer.text());
   let reply: RpcReply | undefined;
   try {
     for await (const data of parseEvents(answer.stream())) {
       // After the reply, the rest is read and ignored for a moment, so that the connection can be reused.
       if (reply) continue;
-      reply = find(data);
+      reply = replyIn(data, id);
       if (!reply) continue;
       answer.finish();
       // Waits for the next turn of the event loop. If the stream has ended by then, its connection is free.
