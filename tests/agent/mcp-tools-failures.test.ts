@@ -149,6 +149,59 @@ test("a call that waits for a new session continues when another call that waits
   expect(await stayed).toMatchObject([{ name: "add" }]);
 });
 
+const refused = { code: -32601, message: "the client does not support roots/list" };
+
+test("a server's requests during a call are answered, over HTTP", async () => {
+  const answers: unknown[] = [];
+  const url = await startServer((asked, response) => {
+    if (asked.method === undefined) {
+      answers.push(asked);
+      return false;
+    }
+    if (asked.method !== "tools/call") return false;
+    response.writeHead(200, { "content-type": "text/event-stream" });
+    const stream = (message: object) => response.write(`data: ${JSON.stringify({ jsonrpc: "2.0", ...message })}\n\n`);
+    // The ids of the server and the client may be equal.
+    stream({ id: asked.id, method: "ping" });
+    stream({ id: "r", method: "roots/list" });
+    stream({ method: "notifications/message", params: {} });
+    void vi.waitFor(() => expect(answers).toHaveLength(2)).then(() => stream({ id: asked.id, ...text("added") }));
+    return true;
+  });
+  expect(await use({ url }).call()).toBe("added");
+  expect(answers).toContainEqual({ jsonrpc: "2.0", id: 2, result: {}, session: "s1" });
+  expect(answers).toContainEqual({ jsonrpc: "2.0", id: "r", error: refused, session: "s1" });
+});
+
+test("a server's requests during a call are answered, by a child process's input", async () => {
+  const { call } = use({
+    command: process.execPath,
+    args: [
+      "-e",
+      `const send = (message) => process.stdout.write(JSON.stringify({ jsonrpc: "2.0", ...message }) + "\\n");
+      const answers = [];
+      let called;
+      require("node:readline").createInterface({ input: process.stdin }).on("line", (line) => {
+        const { id, method, result, error } = JSON.parse(line);
+        if (method === "initialize") send({ id, result: { protocolVersion: "2025-11-25" } });
+        if (method === "tools/call") {
+          called = id;
+          send({ id, method: "ping" });
+          send({ id: "r", method: "roots/list" });
+        }
+        if (method === undefined && answers.push({ id, result, error }) === 2)
+          send({ id: called, result: { content: [], structuredContent: { answers } } });
+      });`,
+    ],
+  });
+  expect(await call()).toEqual({
+    answers: [
+      { id: 2, result: {} },
+      { id: "r", error: refused },
+    ],
+  });
+});
+
 test("a child process's reply without an id is not given to a call", async () => {
   const { call } = use(
     child(`

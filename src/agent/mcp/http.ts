@@ -4,6 +4,7 @@ import { invalidOption, type HoldfastError } from "../../core/errors.ts";
 import { exchange, ExchangeError, type Answer } from "../../io/exchange.ts";
 import { parseEvents } from "../../models/wire/sse.ts";
 import {
+  answerTo,
   hasNoInitialize,
   initializeParams,
   isModern,
@@ -41,7 +42,7 @@ export function createHttpServer(url: string, headers: { [name: string]: string 
   let lastId = 0;
 
   async function post(
-    body: { id?: number; [key: string]: unknown },
+    body: { id?: unknown; [key: string]: unknown },
     more: { [name: string]: string },
     call: RpcCall,
   ): Promise<Answered> {
@@ -58,6 +59,11 @@ export function createHttpServer(url: string, headers: { [name: string]: string 
       limits: { timeout: call.timeout, idle: call.timeout },
       signal: call.signal,
     };
+    /** Answers a request of the server. If this fails, the call continues, because the server may not wait for it. */
+    const respond = (data: string): void => {
+      const reply = answerTo(data);
+      if (reply) void post({ jsonrpc: "2.0", ...reply }, more, call).catch(() => undefined);
+    };
     for (let attempt = 1; ; attempt++) {
       try {
         const answered = await new Promise<Answered>((resolve, reject) => {
@@ -67,7 +73,7 @@ export function createHttpServer(url: string, headers: { [name: string]: string 
             // The call does not wait for the rest of the stream.
             const take = (reply: RpcReply): void => resolve({ status, session, reply });
             const isStream = /^text\/event-stream/i.test(String(headers["content-type"]));
-            if (isStream) return { status, session, reply: await readStream(answer, body.id, take) };
+            if (isStream) return { status, session, reply: await readStream(answer, body.id, take, respond) };
             const text = await answer.text();
             return { status, session, text, reply: replyIn(text, body.id) };
           };
@@ -136,16 +142,20 @@ function isLost({ status, reply, text = "" }: Answered): boolean {
 }
 
 /** Parses a message. Returns it if it is the reply to a request. An error may have the id `null`. */
-function replyIn(text: string, id: number | undefined): RpcReply | undefined {
+function replyIn(text: string, id: unknown): RpcReply | undefined {
   const reply = parseReply(text);
   return reply?.id === id || reply?.id === null ? reply : undefined;
 }
 
-/** Reads the reply to a request. `take` gets the reply while its stream is still open. */
+/**
+ * Reads the reply to a request. `take` gets the reply while its stream is still open, and `other` gets the messages
+ * before it.
+ */
 async function readStream(
   answer: Answer,
-  id: number | undefined,
+  id: unknown,
   take: (reply: RpcReply) => void,
+  other: (data: string) => void,
 ): Promise<RpcReply | undefined> {
   let reply: RpcReply | undefined;
   try {
@@ -153,7 +163,10 @@ async function readStream(
       // After the reply, the rest is read and ignored for a moment, so that the connection can be reused.
       if (reply) continue;
       reply = replyIn(data, id);
-      if (!reply) continue;
+      if (!reply) {
+        other(data);
+        continue;
+      }
       answer.finish();
       // Waits for the next turn of the event loop. If the stream has ended by then, its connection is free.
       void nextTurn(reply).then(take);

@@ -4,6 +4,7 @@ import type { Socket } from "node:net";
 import { messageOf } from "../../core/errors.ts";
 import { onAbort } from "../../io/abort.ts";
 import {
+  answerTo,
   hasNoInitialize,
   initializeParams,
   isModern,
@@ -97,6 +98,8 @@ export function createProcessServer({ command, args = [], env, cwd }: ProcessOpt
           // A reply without an id is ignored, because several calls may be waiting.
           const reply = parseReply(line);
           waiting.get(reply?.id)?.take(reply as RpcReply);
+          const answer = reply ? undefined : answerTo(line);
+          if (answer) write(started, answer);
           line = "";
         }
         line += part;

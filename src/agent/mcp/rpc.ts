@@ -1,4 +1,5 @@
 // JSON-RPC for an MCP client: the messages, the older and the stateless protocol, and how to read an error.
+import { ellipsis } from "../../core/ellipsis.ts";
 import { HoldfastError, refuse } from "../../core/errors.ts";
 import { isObject, parseJson } from "../../core/json.ts";
 
@@ -46,18 +47,33 @@ export function withMeta(params: RpcCall["params"]): RpcCall["params"] {
   return { ...params, _meta: meta };
 }
 
-/** The JSON-RPC error codes of a failure inside the server, and of an unknown tool or invalid arguments. */
+/** The JSON-RPC error codes of an unknown method, of a failure in the server, and of a wrong tool or arguments. */
+const unknownMethod = -32601;
 const internalError = -32603;
 const invalidParams = -32602;
 
 /** Returns whether the server has no `initialize`, because it supports only the stateless protocol. */
-export const hasNoInitialize = ({ error }: RpcReply): boolean => error?.code === -32601 || error?.code === -32022;
+export const hasNoInitialize = ({ error }: RpcReply): boolean =>
+  error?.code === unknownMethod || error?.code === -32022;
 
 /** Parses a message. Returns undefined if it is not a reply. The id is `null` if the server could not read the request. */
 export function parseReply(text: string): (RpcReply & { id?: unknown }) | undefined {
   const message: unknown = parseJson(text);
   if (!isObject(message)) return undefined;
   return isObject(message["result"]) || isObject(message["error"]) ? message : undefined;
+}
+
+/**
+ * Returns the answer to a request of the server; undefined if the message is not a request. The client supports none,
+ * but a server that gets no answer to its `ping` may close the connection.
+ */
+export function answerTo(text: string): { id: unknown; result?: object; error?: object } | undefined {
+  const message: unknown = parseJson(text);
+  if (!isObject(message)) return undefined;
+  const { id, method } = message;
+  if (typeof method !== "string" || id === undefined || id === null) return undefined;
+  if (method === "ping") return { id, result: {} };
+  return { id, error: { code: unknownMethod, message: `the client does not support ${ellipsis(method, 100)}` } };
 }
 
 /** `isSent`: the server may have received the request, so its effect is unknown. */
