@@ -1,6 +1,6 @@
 // The player of harnesses, with a server of the test: failures that are not the model's are not scored.
 import { createSessions, HoldfastError, memoryStore, scriptedModel } from "holdfast";
-import type { Model, ModelRequest, Sessions, Store } from "holdfast";
+import type { Json, Model, ModelRequest, Sessions, Store } from "holdfast";
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -43,6 +43,8 @@ interface Options {
   store?: Store;
   /** Default: the environment's own verify. */
   verify?: typeof counter.verify;
+  /** The content of the task's message. */
+  content?: Json;
 }
 
 async function play(options: Options) {
@@ -110,7 +112,9 @@ async function play(options: Options) {
       close: () => Promise.resolve(),
     }),
   });
-  return player(rollout, new AbortController().signal);
+  const input = [{ type: "message", role: "user", content: options.content ?? "Count." }];
+  const row = { ...rollout.row, responses_create_params: { input } };
+  return player({ ...rollout, row }, new AbortController().signal);
 }
 
 test("SCORED: a call that the store failed has no reward, unless a later attempt succeeded", async () => {
@@ -132,6 +136,14 @@ test("a verify that failed is tried again without the harness", async () => {
   expect(await play({ calls: 1, store, serve, verify })).toMatchObject({ outcome: "failed", failure });
   expect(await play({ store, serve })).toMatchObject({ outcome: "scored", fields: { reward: 1 } });
   expect(started).toBe(1);
+});
+
+test("SCORED: a task with an image is refused, because a harness gets only its text", async () => {
+  const image = { type: "input_image", image_url: "data:image/png;base64,AA" };
+  expect(await play({ content: [{ type: "input_text", text: "What is it?" }, image] })).toMatchObject({
+    outcome: "failed",
+    failure: { kind: "task", reason: expect.stringContaining("input_image") },
+  });
 });
 
 test("SCORED: an episode without an answer of the model has no reward, also at a limit", async () => {

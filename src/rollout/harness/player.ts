@@ -2,9 +2,10 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { ellipsis } from "../../core/ellipsis.ts";
 import { HoldfastError } from "../../core/errors.ts";
 import type { Json } from "../../core/json.ts";
-import { isFunctionCall, isMessage, toText, type Model } from "../../core/model.ts";
+import { isFunctionCall, isMessage, toText, type Content, type Model } from "../../core/model.ts";
 import { derivedId } from "../../agent/episodes.ts";
 import { bareNames } from "../../core/bare-names.ts";
 import { addExchange, type ModelLimits, type ModelTotals } from "../../core/model-exchange.ts";
@@ -225,6 +226,14 @@ function promptIn(row: TaskRow): { prompt: string; instructions: string | undefi
       throw new HoldfastError(
         "invalid_task",
         "a harness starts from messages of the system and the user only; remove the other items from the task's input",
+      );
+    }
+    const parts: (Content | null)[] = typeof item.content === "string" ? [] : item.content;
+    const other = parts.find((part) => typeof part?.text !== "string");
+    if (other) {
+      throw new HoldfastError(
+        "invalid_task",
+        `a harness starts from text only; remove the part of type ${ellipsis(String(other.type), 100)} from the task's input`,
       );
     }
     (item.role === "user" ? user : system).push(toText(item.content));
