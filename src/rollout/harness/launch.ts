@@ -63,17 +63,14 @@ function findProgram(name: string): string | undefined {
   return folders.map((folder) => join(folder, name)).find((file) => existsSync(file));
 }
 
-async function claudeCode({ environment, address, prompt, instructions, tools, folder }: HarnessTask): Promise<Launch> {
+async function claudeCode(task: HarnessTask): Promise<Launch> {
+  const { environment, address, prompt, instructions, tools, folder } = task;
   const file = join(folder, "mcp.json");
   const config = join(folder, ".claude");
   await mkdir(config);
   await writeFile(file, JSON.stringify({ mcpServers: { [environment]: { type: "http", url: address.mcp } } }));
   const args = ["-p", "--output-format", "json", "--model", modelName, "--mcp-config", file, "--strict-mcp-config"];
-  if (instructions !== undefined) {
-    const system = join(folder, "instructions.txt");
-    await writeFile(system, instructions);
-    args.push("--append-system-prompt-file", system);
-  }
+  if (instructions !== undefined) args.push("--append-system-prompt-file", await writeInstructions(task));
   // Turns off Claude Code's own tools, because they could read the answers of tasks on this machine.
   args.push("--tools", "", "--allowedTools", tools.map((tool) => `mcp__${environment}__${tool}`).join(","));
   return {
@@ -164,6 +161,13 @@ async function anyCommand(command: string, { address }: HarnessTask): Promise<La
   };
 }
 
+/** Writes the task's system prompt into its folder. Returns the path of the file. */
+async function writeInstructions({ folder, instructions = "" }: HarnessTask): Promise<string> {
+  const file = join(folder, "instructions.txt");
+  await writeFile(file, instructions);
+  return file;
+}
+
 /** Maximum length of an environment variable that every system accepts. */
 const longestVariable = 32_768;
 
@@ -181,9 +185,9 @@ export async function describeTask(task: HarnessTask): Promise<{ [name: string]:
     HOLDFAST_FOLDER: folder,
     HOLDFAST_PROMPT_FILE: file,
     ...(Buffer.byteLength(prompt) <= longestVariable && { HOLDFAST_PROMPT: prompt }),
-    ...(instructions !== undefined && Buffer.byteLength(instructions) <= longestVariable
-      ? { HOLDFAST_INSTRUCTIONS: instructions }
-      : {}),
+    ...(instructions !== undefined && { HOLDFAST_INSTRUCTIONS_FILE: await writeInstructions(task) }),
+    ...(instructions !== undefined &&
+      Buffer.byteLength(instructions) <= longestVariable && { HOLDFAST_INSTRUCTIONS: instructions }),
     ...(maxSteps !== undefined && { HOLDFAST_MAX_STEPS: String(maxSteps) }),
     ...(timeout !== undefined && { HOLDFAST_TIMEOUT_SECONDS: String(timeout / 1000) }),
   };

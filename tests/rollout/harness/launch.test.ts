@@ -3,12 +3,12 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { prepareHarness, type HarnessTask } from "../../../src/rollout/harness/launch.ts";
+import { describeTask, prepareHarness, type HarnessTask } from "../../../src/rollout/harness/launch.ts";
 
-function prepare(harness: string, task: Partial<HarnessTask> = {}) {
+function taskOf(task: Partial<HarnessTask>): HarnessTask {
   const folder = mkdtempSync(join(tmpdir(), "holdfast-launch-test-"));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  return prepareHarness(harness, {
+  return {
     environment: "counter",
     address: { mcp: "http://127.0.0.1:1/mcp", model: "http://127.0.0.1:1/v1", key: "k" },
     prompt: "Count.",
@@ -18,8 +18,10 @@ function prepare(harness: string, task: Partial<HarnessTask> = {}) {
     maxSteps: 10,
     timeout: undefined,
     ...task,
-  });
+  };
 }
+
+const prepare = (harness: string, task: Partial<HarnessTask> = {}) => prepareHarness(harness, taskOf(task));
 
 const long = "x".repeat(140_000);
 
@@ -33,6 +35,19 @@ test.each(["claude-code", "codex"])(
     if (name === "claude-code") expect(readFileSync(file, "utf8")).toBe(`${long} Be short.`);
   },
 );
+
+test("a command gets the prompt and the instructions in files, and in variables if they are short", async () => {
+  const short = await describeTask(taskOf({ instructions: "Be short." }));
+  expect(short).toMatchObject({ HOLDFAST_PROMPT: "Count.", HOLDFAST_INSTRUCTIONS: "Be short." });
+  expect(readFileSync(short["HOLDFAST_INSTRUCTIONS_FILE"] as string, "utf8")).toBe("Be short.");
+  const both = await describeTask(taskOf({ prompt: long, instructions: `${long} Be short.` }));
+  expect(Object.keys(both)).not.toContain("HOLDFAST_PROMPT");
+  expect(Object.keys(both)).not.toContain("HOLDFAST_INSTRUCTIONS");
+  expect(readFileSync(both["HOLDFAST_PROMPT_FILE"] as string, "utf8")).toBe(long);
+  expect(readFileSync(both["HOLDFAST_INSTRUCTIONS_FILE"] as string, "utf8")).toBe(`${long} Be short.`);
+  const none = await describeTask(taskOf({}));
+  expect(Object.keys(none).filter((name) => name.includes("INSTRUCTIONS"))).toEqual([]);
+});
 
 test.each([
   ["a day without a time limit", undefined, 86_400],
