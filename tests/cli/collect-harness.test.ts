@@ -137,7 +137,7 @@ test("a harness gets two addresses and its limits, and no key or home folder of 
   expect(given["HOLDFAST_MODEL_URL"]).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/counter\/m\/[^/]+\/v1$/);
   expect(JSON.stringify(first)).not.toMatch(/secret|other/);
   expect(given["HOME"]).toBe(given["HOLDFAST_FOLDER"]);
-  expect(first!.files).toEqual(["prompt.txt"]);
+  expect(first!.files).toEqual(["instructions.txt", "prompt.txt"]);
   expect(second!.env["HOLDFAST_FOLDER"]).not.toBe(given["HOLDFAST_FOLDER"]);
   expect(existsSync(given["HOLDFAST_FOLDER"] as string)).toBe(false);
 });
@@ -282,6 +282,20 @@ test("Ctrl-C stops the harness with its whole group, and its episode stays open 
   for (const pid of readFileSync(at("pids.txt"), "utf8").trim().split("\n")) expect(isRunning(Number(pid))).toBe(false);
   expect([...rows(), ...failures()]).toEqual([]);
 });
+
+test("a killed collection leaves neither a process nor the folder of a harness behind", async () => {
+  const { at, begin } = world();
+  const hanging = `${script} hang ${at("pids.txt")}`;
+  const harness = ["--harness", `echo $HOLDFAST_FOLDER >> ${at("folders.txt")}; node ${hanging}`];
+  const running = await begin("", harness);
+  const readLines = (name: string) => (existsSync(at(name)) ? readFileSync(at(name), "utf8").trim().split("\n") : []);
+  await expect.poll(() => readLines("pids.txt"), { timeout: 30_000 }).toHaveLength(2);
+  running.process.kill("SIGKILL");
+  await running.ended;
+  const pids = readLines("pids.txt").map(Number);
+  await expect.poll(() => pids.some(isRunning), { timeout: 30_000 }).toBe(false);
+  await expect.poll(() => readLines("folders.txt").some(existsSync), { timeout: 30_000 }).toBe(false);
+}, 60_000);
 
 test.each([
   ["a second Ctrl-C", "SIGINT"],

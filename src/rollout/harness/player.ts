@@ -154,7 +154,7 @@ export function createHarnessPlayer(options: HarnessPlayerOptions) {
       const task: HarnessTask = { environment: name, address, prompt, instructions, tools, folder, maxSteps, timeout };
       const launch = await prepareHarness(harness, task);
       const env = { ...launch.env, ...(await describeTask(task)) };
-      const ended = await runHarness({ ...launch, env, passed, home: folder, signal });
+      const ended = await runHarness({ ...launch, env, passed, home: folder, folder, signal });
       return { ended, watched };
     } finally {
       // A process that left the harness's group may still send calls. They are refused, so that the state stays as it is.

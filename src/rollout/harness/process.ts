@@ -34,6 +34,8 @@ export interface HarnessRun extends Launch {
   passed: readonly string[];
   /** The harness's home folder, so that it does not read the user's own configuration. */
   home: string;
+  /** A folder to delete if this process is killed. */
+  folder?: string;
   signal: AbortSignal;
 }
 
@@ -47,6 +49,7 @@ export async function runHarness({
   isShell,
   passed,
   home,
+  folder,
   signal,
 }: HarnessRun): Promise<HarnessEnd> {
   const inherited = [...passedOn, ...passed].flatMap((name) => {
@@ -82,12 +85,14 @@ export async function runHarness({
   }
   const { pid } = child;
   if (pid !== undefined) track(pid);
+  const stopGuard = pid === undefined ? undefined : startGuard(pid, folder);
   const stop = (): void => void stopGroup(pid);
   const stopListening = onAbort(signal, stop);
   if (signal.aborted) stop();
   const ended = await ending;
   stopListening();
   await stopGroup(pid);
+  stopGuard?.();
   if (pid !== undefined) running.delete(pid);
   // "exit" may come before output that the harness has already written.
   if (ended.failure === undefined) await Promise.race([closed, delay(lastOutput, undefined, { ref: false })]);
@@ -108,6 +113,31 @@ function track(pid: number): void {
 
 function killRunning(): void {
   for (const pid of running) signalGroup(pid, "SIGKILL");
+}
+
+/** Waits for a line. If its input closes without one, ends a process group and deletes a folder. */
+const guardScript = `read -r _ && exit
+kill -TERM "-$1"; sleep ${grace / 1000}; kill -KILL "-$1"
+[ -z "$2" ] || rm -rf -- "$2"`;
+
+/**
+ * Starts a small process that stops the group if this process is killed, because then their pipe closes. Without it,
+ * harnesses would continue to run. Returns a function that ends the small process.
+ */
+function startGuard(pid: number, folder = ""): () => void {
+  try {
+    // In its own group, so that signals to the group of this process do not reach it.
+    const guard = spawn("sh", ["-c", guardScript, "sh", String(pid), folder], {
+      stdio: ["pipe", "ignore", "ignore"],
+      detached: true,
+    });
+    guard.on("error", () => undefined).unref();
+    guard.stdin.on("error", () => undefined);
+    return () => void guard.stdin.end("\n");
+  } catch {
+    // The harness runs without a guard, for example if there are too many processes.
+    return () => undefined;
+  }
 }
 
 /** Ends a process group with SIGTERM, then with SIGKILL. */
