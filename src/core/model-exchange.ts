@@ -10,7 +10,7 @@ export interface ModelLimits {
   calls?: number | undefined;
   /** Tokens of all requests and answers. The exchange that exceeds them is the last. */
   tokens?: number | undefined;
-  /** Seconds since the first request. */
+  /** Seconds since the first request, also if it failed. A request that is still running then is cancelled. */
   seconds?: number | undefined;
   /** Cost of all answers, in the unit of the model's server, if it reports one as `usage.cost`. */
   cost?: number | undefined;

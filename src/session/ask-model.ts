@@ -8,6 +8,7 @@ import { faultInItems, type Item, type ModelRequest, type ModelResponse } from "
 import { isInForce } from "../core/session.ts";
 import type { ModelLimits, ModelTotals } from "../core/model-exchange.ts";
 import type { ModelAnswer, AskModelOptions } from "../core/sessions.ts";
+import { unlessAborted } from "../io/abort.ts";
 import { digestOf, ExchangeIndex } from "./exchange-index.ts";
 import { exclusive } from "./exclusive.ts";
 import { assertCallId, undone } from "./find-repeat.ts";
@@ -34,12 +35,19 @@ interface Asking {
   episode: number;
   /** The session's version when the request began. */
   seen: number;
+  /** Cancels the request to the model. */
+  ending: AbortController;
 }
+
+/** Longest delay of a timer in milliseconds. */
+const longestDelay = 2_147_483_647;
 
 export function createAskModel({ logs, assertOpen, assertWithinLimits }: AskModelEngine) {
   const indexes = new WeakMap<OpenLog, ExchangeIndex>();
   /** For each log: the requests that a model is answering. */
-  const askedNow = new WeakMap<OpenLog, Set<Promise<ModelAnswer>>>();
+  const askedNow = new WeakMap<OpenLog, Map<Promise<ModelAnswer>, Asking>>();
+  /** When this process got an episode's first request. Failed requests are not in the log, but their time counts. */
+  const firstAsked = new WeakMap<OpenLog, { episode: number; at: number }>();
   /** Requests that failed in this process, by digest, with the session's version. A repeat asks the model again. */
   const failed = new WeakMap<OpenLog, Map<string, number>>();
 
@@ -52,7 +60,8 @@ export function createAskModel({ logs, assertOpen, assertWithinLimits }: AskMode
     const digest = digestOf({ input, fields } as unknown as Json);
     await exclusive(log, undefined, () => logs.refresh(log));
     const { episode, version: seen } = log.session;
-    const asking: Asking = { log, options, input, fields: fields as Asking["fields"], digest, episode, seen };
+    const ending = new AbortController();
+    const asking: Asking = { log, options, input, fields: fields as Asking["fields"], digest, episode, seen, ending };
     // A recorded answer is still available after the episode has ended.
     const recorded = (call !== undefined || isRepeat) && (await recordedAnswer(asking));
     if (recorded) return recorded;
@@ -73,11 +82,19 @@ export function createAskModel({ logs, assertOpen, assertWithinLimits }: AskMode
     }
   };
 
-  function assertReady({ log, episode, options: { limits = {} } }: Asking): void {
+  function assertReady(asking: Asking): void {
+    const { log, episode, options } = asking;
     assertAskable(log, episode);
     assertWithinLimits(log);
-    const reached = limitReached(log.session.models, limits, 0);
+    const reached = limitReached(usedIn(asking), options.limits ?? {}, 0);
     if (reached) throw overLimit(log, reached);
+  }
+
+  function usedIn({ log, episode }: Asking): ModelTotals {
+    let first = firstAsked.get(log);
+    if (first?.episode !== episode) firstAsked.set(log, (first = { episode, at: Date.now() }));
+    const { models = { calls: 0, tokens: 0, since: first.at } } = log.session;
+    return { ...models, since: Math.min(models.since, first.at) };
   }
 
   /** Throws if the session has ended, or if the expected episode has ended, was verified or was never seeded. */
@@ -100,16 +117,16 @@ export function createAskModel({ logs, assertOpen, assertWithinLimits }: AskMode
   /** Asks the model. While running requests may use up the limit, waits for one of them, because it may fail. */
   async function answeredInTurn(asking: Asking): Promise<ModelAnswer> {
     const { log, options } = asking;
-    const running = askedNow.get(log) ?? new Set();
+    const running = askedNow.get(log) ?? new Map<Promise<ModelAnswer>, Asking>();
     askedNow.set(log, running);
     for (;;) {
       assertReady(asking);
-      const isFull = limitReached(log.session.models, options.limits ?? {}, running.size) !== undefined;
+      const isFull = limitReached(usedIn(asking), options.limits ?? {}, running.size) !== undefined;
       if (!isFull || running.size === 0) break;
-      await Promise.race(running).catch(() => undefined);
+      await Promise.race(running.keys()).catch(() => undefined);
     }
     const answering = answered(asking);
-    running.add(answering);
+    running.set(answering, asking);
     try {
       return await answering;
     } finally {
@@ -119,17 +136,23 @@ export function createAskModel({ logs, assertOpen, assertWithinLimits }: AskMode
 
   /** Asks the model and commits its answer. */
   async function answered(asking: Asking): Promise<ModelAnswer> {
-    const { log, options, input, fields } = asking;
-    const ending = new AbortController();
+    const { log, options, input, fields, ending } = asking;
+    const { signal } = ending;
     const stop = (reason: HoldfastError): void => ending.abort(reason);
     (log.running ??= new Set()).add(stop);
+    const { seconds = Infinity } = options.limits ?? {};
+    const left = usedIn(asking).since + seconds * 1000 - Date.now();
+    const timer = left < longestDelay ? setTimeout(() => stop(overLimit(log, timeLimit(seconds))), left) : undefined;
     const began = timeNow(log.session);
     try {
-      const response = await options.respond({ ...fields, input }, ending.signal).catch((thrown: unknown) => {
-        throw ending.signal.aborted ? ending.signal.reason : thrown;
+      const responding = options.respond({ ...fields, input }, signal);
+      const response = await unlessAborted(signal, responding, () => signal.reason).catch((thrown: unknown) => {
+        throw signal.aborted ? signal.reason : thrown;
       });
+      clearTimeout(timer);
       return await committed(asking, checkedAnswer(response), began);
     } finally {
+      clearTimeout(timer);
       log.running.delete(stop);
     }
   }
@@ -260,6 +283,8 @@ function overLimit({ id }: OpenLog, { limit, words }: { limit: string; words: st
   return new HoldfastError("limit_reached", message, { detail: { session: id, limit } });
 }
 
+const timeLimit = (seconds: number) => ({ limit: "seconds", words: `${seconds} seconds` });
+
 /** Returns the limit that an episode has reached. `running`: how many requests a model is answering. */
 export function limitReached(
   used: ModelTotals = { calls: 0, tokens: 0, since: Date.now() },
@@ -271,7 +296,7 @@ export function limitReached(
   }
   if (tokens !== undefined && used.tokens >= tokens) return { limit: "tokens", words: `${tokens} tokens` };
   if (seconds !== undefined && Date.now() - used.since >= seconds * 1000) {
-    return { limit: "seconds", words: `${seconds} seconds` };
+    return timeLimit(seconds);
   }
   if (cost !== undefined && (used.cost ?? 0) >= cost) return { limit: "cost", words: `a cost of ${cost}` };
   return undefined;

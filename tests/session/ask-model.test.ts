@@ -290,6 +290,30 @@ describe("conversations", () => {
     expect((await linesOf(sessions, session)).main).toHaveLength(1);
   });
 
+  test("are limited in time: a running request is cancelled, and failed requests count", async () => {
+    const { sessions, session } = await seeded();
+    const over = { code: "limit_reached", detail: { limit: "seconds" } };
+    const limits = { seconds: 0.2 };
+    const input = [said("user", "Hi")];
+    let cancelled: AbortSignal | undefined;
+    const respond = (_: ModelRequest, signal: AbortSignal) => {
+      cancelled = signal;
+      return new Promise<never>(() => undefined);
+    };
+    const hanging = ask(sessions, session, { input }, { respond, limits });
+    await expect(hanging).rejects.toMatchObject(over);
+    expect(cancelled?.aborted).toBe(true);
+    await expect(ask(sessions, session, { input }, { limits })).rejects.toMatchObject(over);
+    const { session: other } = await sessions.open({ task: { goal: 0 } });
+    const fail = { respond: () => Promise.reject(new HoldfastError("model_failed", "it is down")), limits };
+    const failed = () => ask(sessions, other, { input }, fail).catch((thrown: unknown) => thrown);
+    expect(await failed()).toMatchObject({ code: "model_failed" });
+    await expect.poll(failed).toMatchObject(over);
+    // A new episode has its own time.
+    await sessions.seed(other, { goal: 0 });
+    expect(await ask(sessions, other, { input }, { limits: { seconds: 60 } })).toHaveLength(1);
+  });
+
   test("ATOMIC: a model that fails or answers nonsense leaves no event", async () => {
     const { sessions, session } = await seeded();
     const input = [said("user", "Hi")];
