@@ -136,7 +136,7 @@ export interface StepReward {
 export interface AskModelOptions {
   /** The model's name, for the log. */
   model: string;
-  /** Asks the model. Called at most once, and not for a repeat. The signal aborts when the session ends. */
+  /** Asks the model. Called at most once, and not for a repeat. The signal aborts when the episode ends. */
   respond(request: ModelRequest, signal: AbortSignal): Promise<ModelResponse>;
   /** The request's id. A repeat with the same request returns the recorded answer. */
   call?: string | undefined;

@@ -51,7 +51,7 @@ export function createAskModel({ logs, assertOpen, assertWithinLimits }: AskMode
   /** Requests that failed in this process, by digest, with the session's version. A repeat asks the model again. */
   const failed = new WeakMap<OpenLog, Map<string, number>>();
 
-  return async function askModel(log: OpenLog, request: ModelRequest, options: AskModelOptions): Promise<ModelAnswer> {
+  async function askModel(log: OpenLog, request: ModelRequest, options: AskModelOptions): Promise<ModelAnswer> {
     const { call, isRepeat = false } = options;
     assertCallId(call);
     const { input, ...fields } = copyJson(request, "the request", "drop") as unknown as ModelRequest;
@@ -80,7 +80,18 @@ export function createAskModel({ logs, assertOpen, assertWithinLimits }: AskMode
       failed.set(log, failures.set(digest, log.session.version));
       throw thrown;
     }
-  };
+  }
+
+  /** Cancels the running requests of an episode that has ended or was verified. Their answers would be refused. */
+  function cancelRefused(log: OpenLog): void {
+    for (const { episode, ending } of askedNow.get(log)?.values() ?? []) {
+      try {
+        assertAskable(log, episode);
+      } catch (thrown) {
+        ending.abort(thrown);
+      }
+    }
+  }
 
   function assertReady(asking: Asking): void {
     const { log, episode, options } = asking;
@@ -259,6 +270,8 @@ export function createAskModel({ logs, assertOpen, assertWithinLimits }: AskMode
     for await (const event of logs.events(log.id, version - 1)) return event;
     return undefined;
   }
+
+  return { askModel, cancelRefused };
 }
 
 function answerIn(

@@ -47,7 +47,7 @@ export function createEpisodes<E extends AnyEnvironment>(options: EpisodeOptions
   );
   const { use, useOpen, track, create, assertOpen, assertWithinLimits } = engine;
   const call = createCalls({ environment, logs, timeout, newId, assertOpen, assertWithinLimits, onError });
-  const askModel = createAskModel({ logs, assertOpen, assertWithinLimits });
+  const { askModel, cancelRefused } = createAskModel({ logs, assertOpen, assertWithinLimits });
   const { verify, rewards } = createVerify({ environment, logs, timeout });
 
   async function open(session: string, at: number, given: OpenOptions<unknown>): Promise<Session> {
@@ -173,10 +173,12 @@ export function createEpisodes<E extends AnyEnvironment>(options: EpisodeOptions
     ...engine.verbs,
     environment,
     open: (given = {}) => track(() => create((id, at) => reporting(id, () => open(id, at, given)), given.session)),
-    seed: (id, task, seedOptions = {}) => useOpen(id, (log) => reporting(id, () => seed(log, task, seedOptions))),
+    seed: (id, task, seedOptions = {}) =>
+      useOpen(id, (log) => reporting(id, () => seed(log, task, seedOptions)).finally(() => cancelRefused(log))),
     call: (id, tool, ...rest) => useOpen(id, (log) => call(log, tool, rest[0], rest[1] ?? {})) as Promise<never>,
     askModel: (id, request, asked) => useOpen(id, (log) => askModel(log, request, asked)),
-    verify: (id, verifyOptions = {}) => use(id, (log) => reporting(id, () => verify(log, verifyOptions))),
+    verify: (id, verifyOptions = {}) =>
+      use(id, (log) => reporting(id, () => verify(log, verifyOptions)).finally(() => cancelRefused(log))),
     rewards: (id, { signal } = {}) => use(id, (log) => rewards(log, signal)),
     replay: (id) => use(id, () => replay({ environment, session: id, timeout, events: () => logs.events(id) })),
   };

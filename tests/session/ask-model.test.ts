@@ -12,6 +12,7 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import type { NumberedEvent } from "../../src/core/event.ts";
 import { requestFields, requestItems } from "../../src/core/model-exchange.ts";
 import { exchangesIn, lineItems, modelLines } from "../../src/core/model-lines.ts";
+import { gate } from "../agent/engine.ts";
 import { everyStore } from "../every-store.ts";
 import { counter } from "../protocols/proxy-client.ts";
 
@@ -312,6 +313,28 @@ describe("conversations", () => {
     // A new episode has its own time.
     await sessions.seed(other, { goal: 0 });
     expect(await ask(sessions, other, { input }, { limits: { seconds: 60 } })).toHaveLength(1);
+  });
+
+  test.each([
+    ["a verdict", "episode_over"],
+    ["a new episode", "episode_ended"],
+  ])("that run during %s are cancelled, because their answers would be refused", async (what, code) => {
+    const { sessions, session } = await seeded();
+    const { opened, open } = gate();
+    let cancelled: AbortSignal | undefined;
+    const respond = (_: ModelRequest, signal: AbortSignal) => {
+      cancelled = signal;
+      open();
+      return new Promise<never>(() => undefined);
+    };
+    const asking = ask(sessions, session, { input: [said("user", "Hi")] }, { respond });
+    const refused = expect(asking).rejects.toMatchObject({ code });
+    await opened;
+    await sessions.call(session, "add", { by: 1 });
+    expect(cancelled?.aborted).toBe(false);
+    await (what === "a verdict" ? sessions.verify(session) : sessions.seed(session, { goal: 0 }));
+    await refused;
+    expect(cancelled?.aborted).toBe(true);
   });
 
   test("ATOMIC: a model that fails or answers nonsense leaves no event", async () => {
