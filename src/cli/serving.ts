@@ -114,7 +114,8 @@ export async function open(targets: string[], flags: ServingFlags): Promise<Serv
       ...(places > 0 && { rollouts: { places, models: allowModel, players: elsewhere } }),
       proxy: proxied && (() => proxied),
       telemetry: await telemetry(),
-      ...(model !== undefined && { runners, limits: { maxInflight: mostRollouts } }),
+      ...(model !== undefined && { runners }),
+      limits: { ...(proxied && { body: proxiedBody }), ...(model !== undefined && { maxInflight: mostRollouts }) },
     });
     return {
       ...serving,
@@ -128,6 +129,9 @@ export async function open(targets: string[], flags: ServingFlags): Promise<Serv
     throw thrown;
   }
 }
+
+/** Maximum size of a body in bytes with --proxy. Conversations of harnesses are long, and contain pictures. */
+const proxiedBody = 8 * 1024 * 1024;
 
 /** Returns the model of --proxy with its limits; undefined without --proxy. */
 async function proxiedModel(flags: ServingFlags): Promise<ProxiedModel | undefined> {

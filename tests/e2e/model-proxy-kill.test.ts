@@ -115,3 +115,12 @@ test("a model that sends broken streams and bodies is reported in the dialect's 
   expect(keyed.status).toBe(200);
   expect((await fetch(`${url}/v1/sessions`, { headers: { authorization: `Bearer ${token}` } })).status).toBe(401);
 }, 60_000);
+
+test("a request of 5 MB reaches the model of serve --proxy", async () => {
+  const { url } = await startServing(["examples/counter", "--port", "0", "--proxy", "random"]);
+  const { origin } = new URL(url);
+  const { path } = await seeded(origin);
+  const body = JSON.stringify({ messages: [{ role: "user", content: "x".repeat(5_000_000) }] });
+  const reply = await fetch(`${origin}${path}/chat/completions`, { method: "POST", headers, body });
+  expect(reply.status).toBe(200);
+});
