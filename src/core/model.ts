@@ -100,6 +100,8 @@ export interface RespondOptions {
   signal?: AbortSignal | undefined;
   /** If set, the answer is requested as a stream, and this is called with each piece. */
   onPiece?: ((piece: Piece) => void) | undefined;
+  /** The limit on the answer's tokens for an API that requires one, if the request has no `max_output_tokens`. */
+  maxTokens?: number | undefined;
 }
 
 export interface Model {

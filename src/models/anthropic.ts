@@ -37,7 +37,7 @@ export const messagesApi: Api = {
   path: (base) => (base.endsWith("/v1") ? "/messages" : "/v1/messages"),
   keyHeader: (key) => ({ "x-api-key": key }),
   headers: { "anthropic-version": "2023-06-01" },
-  body: (request) => addOthers(anthropicBody(request), request, mapped),
+  body: (request, { maxTokens }) => addOthers(anthropicBody(request, maxTokens), request, mapped),
   streaming: () => ({}),
   answer: (body, request) => answerIn(body, callIdsFor(request)),
   reader: (request, onPiece) => readEvents(callIdsFor(request), onPiece),
@@ -69,8 +69,8 @@ type ToolChoice =
   | { type: "none" };
 
 /** @internal */
-export function anthropicBody(request: ModelRequest): AnthropicBody {
-  const { tools = [], max_output_tokens: most = 4_096 } = request;
+export function anthropicBody(request: ModelRequest, maxTokens = 4_096): AnthropicBody {
+  const { tools = [], max_output_tokens: most = maxTokens } = request;
   const choice = tools.length === 0 ? undefined : toChoice(request);
   return {
     max_tokens: most,

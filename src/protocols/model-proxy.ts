@@ -98,7 +98,8 @@ export function modelProxy({
     return Promise.resolve().then(() =>
       sessions.askModel(session, readFor(dialect, body, model.name), {
         model: model.name,
-        respond: (request, signal) => model.respond({ ...request, ...settings }, { signal }),
+        respond: (request, signal) =>
+          model.respond({ ...request, ...settings }, { signal, maxTokens: maxTokensIn(body) }),
         call: headers["idempotency-key"],
         isRepeat: retries > 0,
         limits,
@@ -153,6 +154,12 @@ export function modelProxy({
       return { ...reply, body: dialect.error(reply.status, error.code, String(error.message)) };
     },
   };
+}
+
+/** Returns the limit on the answer's tokens, under the names that the three APIs have for it. */
+function maxTokensIn({ max_tokens, max_completion_tokens, max_output_tokens }: Fields): number | undefined {
+  const found = [max_tokens, max_completion_tokens, max_output_tokens].find((value) => typeof value === "number");
+  return found as number | undefined;
 }
 
 interface Rendered {

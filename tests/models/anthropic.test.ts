@@ -180,6 +180,10 @@ describe("a request", () => {
   });
 
   test("limits the output to 4,096 tokens by default", () => expect(anthropicBody(hello).max_tokens).toBe(4_096));
+  test("limits the output to the caller's default, unless the request has a limit", () => {
+    expect(anthropicBody(hello, 32_000).max_tokens).toBe(32_000);
+    expect(anthropicBody({ ...hello, max_output_tokens: 9 }, 32_000).max_tokens).toBe(9);
+  });
 });
 
 describe("an answer", () => {

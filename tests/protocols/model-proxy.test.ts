@@ -11,10 +11,12 @@ import {
 } from "holdfast";
 import type { NumberedEvent } from "../../src/core/event.ts";
 import { describe, expect, test, vi } from "vitest";
+import { anthropicModel } from "../../src/models/anthropic.ts";
 import { requestFields, requestItems } from "../../src/core/model-exchange.ts";
 import type OpenAI from "openai";
 import type Anthropic from "@anthropic-ai/sdk";
 import { gate } from "../agent/engine.ts";
+import { json, play } from "../models/server.ts";
 import { served } from "../server/serving.ts";
 import { anthropic, openai, post, proxyReplica, type ProxyReplica } from "./proxy-client.ts";
 
@@ -491,6 +493,22 @@ describe("what a harness sees", () => {
       { input: [], ...choice, ...passed, temperature: 0.7 },
       { input: [], ...choice, temperature: 0.7 },
     ]);
+  });
+
+  test.each([
+    ["messages", "max_tokens"],
+    ["chat/completions", "max_completion_tokens"],
+    ["responses", "max_output_tokens"],
+  ])("its limit on an answer in /%s is the default of a model that needs one", async (path, field) => {
+    const model = await play(json({ content: [{ type: "text", text: "Hi" }], stop_reason: "end_turn" }));
+    const upstream = anthropicModel({ model: "claude", baseUrl: model.url, apiKey: "k" });
+    const spoken = { messages: [{ role: "user", content: "Hi" }], input: "Hi", [field]: 32_000 };
+    for (const settings of [undefined, { max_output_tokens: 9 }]) {
+      const replica = proxyReplica({ model: upstream, settings });
+      const { token } = await replica.seeded();
+      expect((await post(replica, `/counter/m/${token}/v1/${path}`, spoken)).status).toBe(200);
+    }
+    expect(model.asked.map(({ body }) => body["max_tokens"])).toEqual([32_000, 9]);
   });
 
   test("token ids and log-probabilities stay in the log", async () => {

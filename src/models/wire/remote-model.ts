@@ -13,7 +13,7 @@ import { parseEvents } from "./sse.ts";
 /** One API: translates requests and answers. */
 export interface Api extends EndpointDefaults {
   /** Returns a request's body without `stream`: a new object, to which fields are added. */
-  body(request: ModelRequest, endpoint: Pick<Endpoint, "isPublic">): Fields;
+  body(request: ModelRequest, about: Pick<Endpoint, "isPublic"> & Pick<RespondOptions, "maxTokens">): Fields;
   /** Returns the fields that ask for a stream. */
   streaming: (body: Fields) => Fields;
   /** Reads an answer; throws a Fault if it is invalid. */
@@ -55,9 +55,12 @@ export function remoteModel(
     stream: { accept: "text/event-stream, application/json", ...endpoint.headers },
   };
 
-  async function respond(given: ModelRequest, { signal, onPiece }: RespondOptions = {}): Promise<ModelResponse> {
+  async function respond(
+    given: ModelRequest,
+    { signal, onPiece, maxTokens }: RespondOptions = {},
+  ): Promise<ModelResponse> {
     const request = merged(settings, given);
-    const body = bodyText(api.body(request, endpoint), api, onPiece !== undefined);
+    const body = bodyText(api.body(request, { isPublic: endpoint.isPublic, maxTokens }), api, onPiece !== undefined);
     const message = { origin, path, headers: headers[onPiece ? "stream" : "whole"], body, limits, signal };
     const fail = (fault: Fault, made: number): Error => toError(fault, made, name, endpoint);
     return retrying({ attempts, signal, wait, fail }, () => attempt(message, request, onPiece));
