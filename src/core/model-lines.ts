@@ -4,7 +4,7 @@ import { isNameOf } from "./bare-names.ts";
 import type { EventOf, NumberedEvent } from "./event.ts";
 import { equalJson, isObject, parseJson } from "./json.ts";
 import { requestFields, requestItems } from "./model-exchange.ts";
-import { isFunctionCall, isMessage, toText, type FunctionCall, type Item } from "./model.ts";
+import { isFunctionCall, isMessage, toText, type FunctionCall, type FunctionCallOutput, type Item } from "./model.ts";
 import { inForceIn } from "./session.ts";
 
 export type Exchange = EventOf<"model.called"> & { version: number };
@@ -14,6 +14,8 @@ type Find = (version: number) => Exchange | undefined;
 export interface ModelLines {
   /** The exchanges of the main conversation, in order. */
   main: Exchange[];
+  /** The outputs of the last answer's calls. The harness ended, or was stopped, before it sent them to the model. */
+  outputs: FunctionCallOutput[];
   /** Another conversation may be the main one. */
   isAmbiguous: boolean;
   /** Exchanges whose request the harness sent again, to continue the main conversation with another answer. */
@@ -117,6 +119,7 @@ export function modelLines(events: readonly NumberedEvent[], tools: readonly str
     last !== undefined && root.version > last.version && sameAgent(root, rootOf(last));
   return {
     main,
+    outputs: outputsAfter(last, episode),
     isAmbiguous: new Set(likely.map(({ digest }) => digest)).size > 1 || starts.some(mayContinue) || ends.some(isRival),
     retries: others.filter(({ digest }) => digests.has(digest)),
     side: others.filter(({ digest }) => !digests.has(digest)),
@@ -147,6 +150,27 @@ function calledIn(events: readonly NumberedEvent[]): (call: FunctionCall) => boo
     unnamed.some(({ tool, input }) => isNameOf(name, tool) && equalJson(input, parseJson(given) ?? null));
 }
 
+/** Returns the outputs of an answer's calls that the environment ran. */
+function outputsAfter(last: Exchange | undefined, events: readonly NumberedEvent[]): FunctionCallOutput[] {
+  const results = events.filter((event) => event.type === "tool.called" || event.type === "tool.settled");
+  const used = new Set<NumberedEvent>();
+  return (last?.output ?? []).flatMap((item) => {
+    if (!last || !isFunctionCall(item)) return [];
+    const { call_id, name, arguments: given } = item;
+    const found = results.find((event) => {
+      if (event.call !== undefined || event.type === "tool.settled") return event.call === call_id;
+      const isLater = event.version > last.version && !used.has(event);
+      return isLater && isNameOf(name, event.tool) && equalJson(event.input, parseJson(given) ?? null);
+    });
+    if (!found) return [];
+    used.add(found);
+    const { outcome } = found;
+    const output = outcome.ok ? outcome.output : outcome.error.message;
+    const text = typeof output === "string" ? output : JSON.stringify(output);
+    return [{ type: "function_call_output" as const, call_id, output: text }];
+  });
+}
+
 /** Returns the earlier exchange that a request continues: the request contains its answer, at least in part. */
 function continuedBy({ after }: Exchange, find: Find): Exchange | undefined {
   for (let place = after; place;) {
@@ -171,10 +195,10 @@ function systemText(exchange: Exchange, find: Find): string {
   return [String(instructions), ...system.map(({ content }) => toText(content))].join("\n");
 }
 
-/** Returns a conversation: the items of its first request, and all items after them. */
-export function lineItems({ main, find }: Pick<ModelLines, "main" | "find">): { input: Item[]; output: Item[] } {
+/** Returns the main conversation: the items of its first request, and all items after them. */
+export function lineItems({ main, outputs, find }: ModelLines): { input: Item[]; output: Item[] } {
   const [first, last] = [main[0], main.at(-1)];
   if (!first || !last) return { input: [], output: [] };
   const input = requestItems(first, find);
-  return { input, output: [...requestItems(last, find).slice(input.length), ...last.output] };
+  return { input, output: [...requestItems(last, find).slice(input.length), ...last.output, ...outputs] };
 }

@@ -159,7 +159,7 @@ const longestSystem = 600;
 function harnessSteps(row: TaskRow, events: NumberedEvent[] | undefined): Step[] | undefined {
   const exchanges = exchangesIn(events ?? []);
   if (exchanges.length === 0) return undefined;
-  const { main, retries, find } = modelLines(
+  const { main, outputs, retries, find } = modelLines(
     events ?? [],
     readConversation(row).tools.map(({ name }) => String(name)),
   );
@@ -181,6 +181,7 @@ function harnessSteps(row: TaskRow, events: NumberedEvent[] | undefined): Step[]
       steps.push({ type: "aside", why: retries.includes(exchange) ? "retried call" : "side call", text: said });
     }
   }
+  steps.push(...outputs.map((item) => shortened(convert(item))));
   return steps;
 }
 

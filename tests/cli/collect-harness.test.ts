@@ -219,6 +219,12 @@ test("a limit of answers stops the harness, and the episode is scored as it is",
   const { rows, collect } = world();
   expect((await collect("plain", ["--max-steps", "2"])).code).toBe(0);
   expect(rows()[0]).toMatchObject({ reward: 1, stopped: "steps", harness: { model_calls: 2 } });
+  expect(rows()[0]?.response.output.map(({ type }) => type)).toEqual([
+    "function_call",
+    "function_call_output",
+    "function_call",
+    "function_call_output",
+  ]);
 });
 
 test("the row says when the tokens of an answer are missing, or differ from its log-probabilities", async () => {

@@ -229,6 +229,30 @@ describe("conversations", () => {
     expect(lineItems(await lines()).output).toEqual(shorter.items.slice(2));
   });
 
+  test("end with the outputs of the calls that ran after the last answer", async () => {
+    const { sessions, session } = await seeded();
+    const call = (by: number) => ({ name: "mcp__counter__add", arguments: { by } });
+    const calling = scriptedModel([{ calls: [call(1), call(1), call(2), { name: "add", arguments: {} }, call(9)] }]);
+    const input = [said("user", "Count.")];
+    const respond = (asked: ModelRequest) => calling.respond(asked);
+    await sessions.call(session, "add", { by: 1 });
+    const calls = await ask(sessions, session, { tools, input }, { respond });
+    const ids = calls.map(({ call_id: id }) => String(id));
+    await sessions.call(session, "add", { by: 2 }, { call: ids[2]! });
+    // Without ids.
+    await sessions.call(session, "add", { by: 1 });
+    await sessions.call(session, "add", { by: 1 });
+    await sessions.call(session, "add", {} as never, { call: ids[3]! });
+    const output = (at: number, text: unknown) => ({ type: "function_call_output", call_id: ids[at], output: text });
+    expect(lineItems(await linesOf(sessions, session)).output).toEqual([
+      ...calls,
+      output(0, '{"count":4}'),
+      output(1, '{"count":5}'),
+      output(2, '{"count":3}'),
+      output(3, expect.stringContaining("by")),
+    ]);
+  });
+
   test("branch where a side request continues the same history: the branch with the most calls is the main one", async () => {
     const { sessions, session } = await seeded();
     const answers = [{ calls: [{ name: "add", arguments: { by: 1 } }] }, { calls: [{ name: "add" }] }, "Final."];
