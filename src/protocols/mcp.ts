@@ -150,7 +150,9 @@ export function mcpProtocol({
   function callTool(exchange: Exchange): Reply | Promise<Reply> {
     const { request, message, binding, isModern } = exchange;
     const { id, params } = message;
-    const { name, arguments: input = {} } = params;
+    const { name } = params;
+    // Some clients send null for a tool without arguments.
+    const input = params["arguments"] ?? {};
     if (typeof name !== "string") return faultReply(id, invalidParams("params.name must be a tool name", 400));
     if (!isObject(input)) return faultReply(id, invalidParams("params.arguments must be an object", 400));
     if (!binding) return faultReply(id, invalidParams(isModern ? howToBind : noSession, 400));

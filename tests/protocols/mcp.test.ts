@@ -370,6 +370,13 @@ describe("a bound client", () => {
     expect((await ask(replica, { path: none.path })).json.result.tools).toEqual([]);
   });
 
+  test("may send null in place of a tool's arguments", async () => {
+    const replica = replicaOf(counter);
+    const { path } = await bound(replica);
+    const { json } = await ask(replica, { method: "tools/call", path, params: { name: "say", arguments: null } });
+    expect(json.result.content).toEqual([{ type: "text", text: "it is 0" }]);
+  });
+
   test("gives calls their ids in _meta, and never by the id of the request", async () => {
     const replica = replicaOf(counter);
     const { session, path } = await bound(replica);
