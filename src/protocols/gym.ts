@@ -156,7 +156,7 @@ export function gymProtocol({ sessions, tokens, bindings, aggregate }: GymProtoc
     const task = row;
     delete task[randomSeedField];
     const labels = buildLabels(task, rollout);
-    const asked = parseToolNames(exchange.request.headers["holdfast-tools"]);
+    const asked = parseToolNames(exchange.request.headers["holdfast-tools"], environment.definitions);
     // A seed cannot allow tools that the cookie does not allow.
     const { tools: had } = caller;
     const tools = asked && had ? asked.filter((tool) => had.includes(tool)) : (asked ?? had);

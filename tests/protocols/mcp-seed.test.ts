@@ -69,6 +69,12 @@ describe("the answer of a seed", () => {
     expect(listed.json.result.tools.map(({ name }: { name: string }) => name)).toEqual(["read"]);
     const refused = await post(replica, "/seed_session", { goal: 5 }, { "holdfast-tools": "a.b" });
     expect(refused).toMatchObject({ status: 400, json: { error: { code: "invalid_option" } } });
+    const message = expect.stringContaining('there is no tool "raed"; the tools are: add, read');
+    const error = { code: "invalid_option", message };
+    const misspelt = await post(replica, "/seed_session", { goal: 5 }, { "holdfast-tools": "raed" });
+    expect(misspelt).toMatchObject({ status: 400, json: { error } });
+    const over = await post(replica, "/v1/sessions", { task: { goal: 5 }, tools: ["raed"] });
+    expect(over).toMatchObject({ status: 400, json: { error } });
   });
 });
 

@@ -47,13 +47,18 @@ export const isMcpPath = (path: string): boolean => path.includes("/mcp") && pat
 
 /**
  * Checks the names of the tools that a session allows, given as a list or a comma-separated header. Undefined means all
- * tools.
+ * tools. One list may serve several environments, so only a list without any of the environment's `tools` is refused.
  */
-export function parseToolNames(given: readonly string[] | string | undefined): readonly string[] | undefined {
+export function parseToolNames(
+  given: readonly string[] | string | undefined,
+  tools: ReadonlyMap<string, unknown>,
+): readonly string[] | undefined {
   const names = typeof given === "string" ? given.split(",").flatMap((name) => name.trim() || []) : given;
   const wrong = names?.find((name) => !/^[\w-]{1,64}$/.test(name));
-  if (wrong === undefined) return names;
-  throw invalidOption(`${JSON.stringify(ellipsis(wrong, 100))} is not a valid tool name`);
+  if (wrong !== undefined) throw invalidOption(`${JSON.stringify(ellipsis(wrong, 100))} is not a valid tool name`);
+  if (!names || names.length === 0 || names.some((name) => tools.has(name))) return names;
+  const known = [...tools.keys()].join(", ") || "none";
+  throw invalidOption(`the session would allow no tool: there is no tool "${names[0]}"; the tools are: ${known}`);
 }
 
 /** Returns the refusal of a tool that is not on a session's list. */

@@ -45,7 +45,7 @@ export function episodeRouter(served: EpisodeRestOptions): Protocol["handle"] {
         return ok({ split, count, tasks: items, next: more ? start + items.length : null });
       },
       openSession: async ({ body: { random: randomSeed, tools, ...options } }) => {
-        const allowed = parseToolNames(tools as string[] | undefined);
+        const allowed = parseToolNames(tools as string[] | undefined, environment.definitions);
         const info = await sessions.open({ ...options, randomSeed });
         return opened(bindings ? { ...info, mcp: bindings.address(info.session, allowed) } : info);
       },
