@@ -83,7 +83,7 @@ export function add(program: Command): void {
     )
     .option(
       "--concurrency <number>",
-      `number of concurrent episodes (default: ${atOnce}; with --harness, ${harnessesAtOnce}); with --queue, the maximum number of rollouts in the queue, waiting or running (default: ${handedOut})`,
+      `number of concurrent episodes (default: ${atOnce}, or ${harnessesAtOnce} with --harness); with --queue: maximum number of rollouts that wait or run in the queue (default: ${handedOut})`,
       whole(1, 100_000),
     )
     .option("--attempts <number>", "maximum number of attempts per rollout", whole(1, 100), 3)

@@ -146,7 +146,10 @@ export function agentSchema(name: string, { description, name: agent }: Agent): 
     parameters: {
       type: "object",
       properties: {
-        request: { type: "string", description: "what it should do, with all that it has to know" },
+        request: {
+          type: "string",
+          description: "what the agent should do, including everything that it needs to know",
+        },
       },
       required: ["request"],
       additionalProperties: false,

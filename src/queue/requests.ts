@@ -10,7 +10,7 @@ export interface RequestPlayersOptions {
   queue: string;
   /** The server's store, which workers must be able to reach too. */
   store: string;
-  /** The environment's folder, file or package. Workers load it by this name. */
+  /** The environment's folder, file or package. Workers use this value to load the environment. */
   target: string;
   /** The environment's name, for lists of the queue. */
   environment: string;

@@ -195,7 +195,7 @@ async function writeMetrics(out: string, agent: string, seed: number): Promise<C
   return result;
 }
 
-/** Yields one group at a time, because all groups together are as large as the rows. */
+/** Yields one group at a time, because all groups together would need as much memory as all rows. */
 function* toText(opening: string, groups: Iterable<unknown>): Generator<string> {
   yield opening;
   let separator = "\n";

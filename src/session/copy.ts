@@ -113,7 +113,8 @@ async function review(from: Store, to: Store, accounts: Map<string, Account>): P
     if (account.mark === digestRow(row)) continue;
     if (account.fate.kind === "copied")
       settle(account, "failed", "the copy differs from the source, or was changed after the copy");
-    else settle(account, "differs", "the target has the same entries, but its heading differs, or more entries follow");
+    else
+      settle(account, "differs", "the target has the same entries, but another heading or further entries after them");
   }
   const gone = new Set(accounts.keys());
   for await (const row of from.list()) {

@@ -1,4 +1,4 @@
-// The tool that ends an episode over protocols without a verify of their own. It returns the reward.
+// The tool that ends an episode and returns the reward, for protocols that have no verify request of their own.
 import type { AnyEnvironment } from "../../core/environment.ts";
 import type { Json } from "../../core/json.ts";
 import type { Sessions, Verification } from "../../core/sessions.ts";
