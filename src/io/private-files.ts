@@ -1,7 +1,7 @@
 // Modes of new files, which only their owner may read because they hold token keys and users' texts, and their paths.
 import { chmodSync, existsSync, lstatSync, mkdirSync, readlinkSync, realpathSync, statSync, type Stats } from "node:fs";
 import { dirname, resolve } from "node:path";
-import { cannotLoad, invalidOption, type HoldfastError } from "../core/errors.ts";
+import { cannotLoad, type HoldfastError } from "../core/errors.ts";
 
 export const privateFile = 0o600;
 const privateFolder = 0o700;
@@ -48,4 +48,4 @@ function statIfAny(path: string): Stats | undefined {
   }
 }
 
-const notFolder = (path: string): HoldfastError => invalidOption(`${path} is not a folder`);
+const notFolder = (path: string): HoldfastError => cannotLoad(`${path} is not a folder`);
