@@ -129,19 +129,23 @@ export function mcpTools(options: McpToolsOptions): McpTools {
   }
 
   async function list(signal: AbortSignal): Promise<ToolSchema[]> {
-    const tools: ToolSchema[] = [];
+    const tools = new Map<string, ToolSchema>();
+    const cursors = new Set<unknown>();
     let cursor: unknown;
     for (let page = 0; page < mostPages; page++) {
       const params = typeof cursor === "string" ? { cursor } : {};
       const call = { method: "tools/list", params, timeout: quick, signal, isRepeatable: true };
       const { result } = await ask("", undefined, call);
       for (const tool of Array.isArray(result["tools"]) ? (result["tools"] as unknown[]) : []) {
-        if (isObject(tool) && typeof tool["name"] === "string") tools.push(toSchema(tool as { name: string }));
+        if (!isObject(tool) || typeof tool["name"] !== "string") continue;
+        if (!tools.has(tool["name"])) tools.set(tool["name"], toSchema(tool as { name: string }));
       }
       cursor = result["nextCursor"];
-      if (typeof cursor !== "string") break;
+      // A server that repeats a cursor repeats its pages.
+      if (typeof cursor !== "string" || cursors.has(cursor)) break;
+      cursors.add(cursor);
     }
-    return tools;
+    return [...tools.values()];
   }
 
   return {

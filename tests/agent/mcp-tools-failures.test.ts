@@ -149,6 +149,18 @@ test("a call that waits for a new session continues when another call that waits
   expect(await stayed).toMatchObject([{ name: "add" }]);
 });
 
+test("a list with repeated tools or a repeated cursor has each tool once", async () => {
+  let pages = 0;
+  const url = await startServer((asked, response) => {
+    if (asked.method !== "tools/list") return false;
+    const tools = [{ name: "add" }, { name: `page${++pages}` }, { name: "add", description: "again" }];
+    send(response, 200, asked, { result: { tools, nextCursor: pages % 2 === 0 ? "a" : "b" } });
+    return true;
+  });
+  const names = (await use({ url }).list()).map(({ name }) => name);
+  expect(names).toEqual(["add", "page1", "page2", "page3"]);
+});
+
 const refused = { code: -32601, message: "the client does not support roots/list" };
 
 test("a server's requests during a call are answered, over HTTP", async () => {
