@@ -104,7 +104,7 @@ export function createApp({ mounts, at = "", store, metrics, log, peers, ...acce
       }
     }
     if (request.user !== undefined) throw foreignUser(request.user, request.method, path);
-    throw new HoldfastError("not_found", `no route matches ${request.method} ${ellipsis(path, 200)}`);
+    throw new HoldfastError("not_found", `no route matches ${request.method} ${ellipsis(withoutTokens(path), 200)}`);
   }
 
   /** Checks the access to a mount and makes the path relative to it. Returns false if the path is outside it. */
@@ -144,7 +144,7 @@ export function createApp({ mounts, at = "", store, metrics, log, peers, ...acce
       }
     }
     if (request.user !== undefined) throw foreignUser(request.user, "a WebSocket at", path);
-    throw new HoldfastError("not_found", `there is no WebSocket at ${ellipsis(path, 200)}`);
+    throw new HoldfastError("not_found", `there is no WebSocket at ${ellipsis(withoutTokens(path), 200)}`);
   }
 
   /** Lets the mount's protocols add their headers to an error reply from the server. */

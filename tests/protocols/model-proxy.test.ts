@@ -470,6 +470,20 @@ describe("the end of an episode", () => {
   });
 });
 
+test.each([
+  ["m", "v1/messages/count_tokens"],
+  ["s", "v1/messages"],
+  ["ng-rollout", "v1/other"],
+])("a path of /%s without a route is refused, and the message does not repeat its token", async (mark, rest) => {
+  const replica = proxyReplica({ model: player() });
+  const { token } = await replica.seeded();
+  const reply = await post(replica, `/counter/${mark}/${token}/${rest}`, {});
+  expect(reply.status).toBe(404);
+  const text = await reply.text();
+  expect(text).toContain(rest);
+  expect(text).not.toContain(token.slice(0, 10));
+});
+
 describe("what a harness sees", () => {
   const format = { type: "json_object" };
   test.each([
