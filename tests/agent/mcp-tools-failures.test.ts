@@ -168,7 +168,10 @@ test("a server's requests during a call are answered, over HTTP", async () => {
   const url = await startServer((asked, response) => {
     if (asked.method === undefined) {
       answers.push(asked);
-      return false;
+      response.writeHead(200, { "content-type": "text/event-stream" });
+      // A request in the reply to an answer is wrong, and is ignored.
+      response.end(`data: {"jsonrpc":"2.0","id":"again","method":"ping"}\n\n`);
+      return true;
     }
     if (asked.method !== "tools/call") return false;
     response.writeHead(200, { "content-type": "text/event-stream" });
@@ -182,6 +185,7 @@ test("a server's requests during a call are answered, over HTTP", async () => {
   });
   expect(await use({ url }).call()).toBe("added");
   expect(answers).toContainEqual({ jsonrpc: "2.0", id: 2, result: {}, session: "s1" });
+  expect(answers).toHaveLength(2);
   expect(answers).toContainEqual({ jsonrpc: "2.0", id: "r", error: refused, session: "s1" });
 });
 

@@ -61,7 +61,8 @@ export function createHttpServer(url: string, headers: { [name: string]: string 
     };
     /** Answers a request of the server. If this fails, the call continues, because the server may not wait for it. */
     const respond = (data: string): void => {
-      const reply = answerTo(data);
+      // Only during a request. Otherwise, a server that answers each answer with a request would get answers forever.
+      const reply = body["method"] === undefined ? undefined : answerTo(data);
       if (reply) void post({ jsonrpc: "2.0", ...reply }, more, call).catch(() => undefined);
     };
     for (let attempt = 1; ; attempt++) {
