@@ -283,7 +283,7 @@ function settling(options: CollectOptions, collected: Collected, stopping: Abort
     collected[failure ? "failed" : "scored"]++;
     const { errors = [] } = played;
     onRow?.(row, failure !== undefined, failure?.thrown ? [...errors, summarizeThrown(failure.thrown)] : errors);
-    const reason = giveUp(failure);
+    const reason = giveUp(Number(row["_ng_task_index"]), failure);
     if (!reason || keepGoing || stop.aborted) return;
     collected.gaveUp = reason;
     stopping.abort();
@@ -299,12 +299,14 @@ function settling(options: CollectOptions, collected: Collected, stopping: Abort
   };
 
   async function settle({ rollout, left, node, isForked }: Due): Promise<Forked | undefined> {
+    let seconds = 0;
     for (let [current, tried] = [rollout, 0]; ; tried++) {
       const began = performance.now();
       const played = await play(current, stop);
+      seconds += played.seconds ?? (performance.now() - began) / 1000;
       const { session } = played;
       if (played.outcome === "forked") return { parent: current, session, version: played.version };
-      const row = toRow(current, played, began);
+      const row = toRow(current, played, seconds);
       const failure = played.outcome === "failed" ? played.failure : isForked ? lostFork : undefined;
       if (!failure) {
         await output.scored(row);
@@ -332,6 +334,7 @@ function settling(options: CollectOptions, collected: Collected, stopping: Abort
       if (isKept) continue;
       await forget?.([current.session, session]);
       current = withAttempt(run, current, current.attempt + 1);
+      seconds = 0;
     }
   }
 }
@@ -345,8 +348,9 @@ const lostFork: Failure = { kind: "store", reason: "the forked episode is no lon
  */
 const isFinal = ({ kind, code }: Failure): boolean => kind === "task" || kind === "worker" || code === "model_refused";
 
-function toRow(rollout: Rollout, played: Played, began: number): TaskRow {
-  const { fields, session, seconds } = played;
+/** `seconds`: the time of the attempt so far, with repeated verifies. */
+function toRow(rollout: Rollout, played: Played, seconds: number): TaskRow {
+  const { fields, session } = played;
   const stopped = played.outcome === "scored" ? played.stopped : undefined;
   const { row, task, repeat, attempt } = rollout;
   return {
@@ -359,7 +363,7 @@ function toRow(rollout: Rollout, played: Played, began: number): TaskRow {
     ...toLineage(rollout),
     ...(stopped !== undefined && { stopped }),
     // Counts only the time in this process. An episode that continued after a crash took longer.
-    seconds: Math.round(seconds === undefined ? performance.now() - began : 1000 * seconds) / 1000,
+    seconds: Math.round(1000 * seconds) / 1000,
   };
 }
 

@@ -10,18 +10,25 @@ export interface GaveUp extends RolloutFailure {
 const enough = 3;
 
 /**
- * Returns a function that takes the failure of each rollout, or undefined for a scored rollout, and returns a reason to
- * stop. A refused request, a failed verify or an unreachable model stops only a collection without a scored rollout.
- * Later, the reason may be a single long conversation or task, or a model that is down for a while. `hasScored`: an earlier process has scored a rollout.
+ * Returns a function that takes the task and the failure of each rollout, or undefined for a scored rollout, and
+ * returns a reason to stop. A refused request, a failed verify or an unreachable model stops only a collection without
+ * a scored rollout. Later, the reason may be a single long conversation or task, or a model that is down for a while.
+ * A verify may fail for one task only, so it must fail for different tasks. `hasScored`: an earlier process has scored
+ * a rollout.
  */
-export function createGiveUp(hasScored: boolean): (failure: RolloutFailure | undefined) => GaveUp | undefined {
+export function createGiveUp(
+  hasScored: boolean,
+): (task: number, failure: RolloutFailure | undefined) => GaveUp | undefined {
   let [rollouts, last] = [0, ""];
-  return (failure) => {
+  const unverified = new Set<number>();
+  return (task, failure) => {
     if (!failure) [hasScored, last] = [true, ""];
     if (!failure || !isForAll(failure, hasScored)) {
       rollouts = 0;
       return undefined;
     }
+    if (failure.code === "verify_failed" && unverified.has(task)) return undefined;
+    if (failure.code === "verify_failed") unverified.add(task);
     // Keeps the status. Other numbers, such as request numbers, differ each time, so 0 replaces them.
     const [status = ""] = /status \d+/.exec(failure.reason) ?? [];
     // A page may differ each time too.

@@ -29,10 +29,12 @@ const press = scriptedModel(({ input }) =>
   input.some(({ type }) => type === "function_call_output") ? "Done." : { calls: [{ name: "press", arguments: {} }] },
 );
 
-async function settings() {
+async function settings(lines = 1) {
   const folder = await mkdtemp(join(tmpdir(), "holdfast-collect-"));
   const tasks = join(folder, "tasks.jsonl");
-  await writeFile(tasks, JSON.stringify({ responses_create_params: { input: "Turn the lamp on." } }));
+  const line = (_: unknown, task: number): string =>
+    JSON.stringify({ number: task, responses_create_params: { input: "Turn the lamp on." } });
+  await writeFile(tasks, Array.from({ length: lines }, line).join("\n"));
   return { environment: lamp, model: press, tasks, out: join(folder, "lamp.jsonl") };
 }
 
@@ -161,12 +163,27 @@ describe("a verify that fails", () => {
     expect({ ...found, ...counts, retried }).toMatchObject({ scored: 1, asked: 2, verified: 2, retried: ["verify"] });
   });
 
-  test("stops the collection after three rollouts if no rollout has a reward", async () => {
+  test("stops the collection after three tasks if no rollout has a reward", async () => {
     const { counts, ...given } = flaky(Infinity);
-    const options = { ...(await settings()), ...given, repeats: 20, concurrency: 1, attempts: 1 };
+    const options = { ...(await settings(20)), ...given, concurrency: 1, attempts: 1 };
     const found = await collectRollouts(options);
     expect(found).toMatchObject({ failed: 3, stopped: true, gaveUp: { kind: "verify", rollouts: 3 } });
     expect(counts).toEqual({ asked: 6, verified: 3 });
+  });
+
+  test("for one task does not stop the others", async () => {
+    const broken = defineEnvironment({
+      name: "lamp",
+      state: z.object({}),
+      task: z.looseObject({ number: z.number() }),
+      tools: lamp.tools as never,
+      verify: ({ task }) => {
+        if (task.number === 0) throw new Error("no judge for this task");
+        return 1;
+      },
+    });
+    const options = { ...(await settings(3)), environment: broken, repeats: 8, concurrency: 4, attempts: 1 };
+    expect(await collectRollouts(options)).toMatchObject({ scored: 16, failed: 8, stopped: false });
   });
 
   test("is not asked for in an environment without one, which is refused before the first request", async () => {

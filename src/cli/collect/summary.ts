@@ -38,7 +38,7 @@ function nextLines({ scored, before, failed, stopped, gaveUp }: Collected, out: 
   const look = (flag: string): string => `npx holdfast show ${quoted(out)}${flag}`;
   if (gaveUp) {
     return [
-      `Stopped: ${gaveUp.rollouts} rollouts in a row failed for the same reason, and the rest would fail too:`,
+      `Stopped: ${gaveUp.rollouts} rollouts in a row failed for the same reason, and the rest would probably fail too:`,
       `  ${plainLine(gaveUp.reason)}`,
       `Fix the cause, then continue with: ${againText()}`,
       "or add --keep-going to run the rest anyway",
