@@ -223,6 +223,8 @@ test.each(failures)("SCORED: %s is a failure, and not a reward", async (_, path,
   expect(played.fields).not.toHaveProperty("reward");
   if (kind === "verify") expect(outputsOf(played)).toEqual(['{"success":true}']);
   if (path === "/verify" && kind === "verify") expect(failureIn(played)?.reason).toMatch(/server/);
+  // Another server may score an empty episode if it is asked again, so the next attempt plays the episode again.
+  expect(failureIn(played)).not.toHaveProperty("isPlayed");
 });
 
 test("SCORED: what Holdfast's own server refuses is never read by the model; what its tool refuses is", async () => {

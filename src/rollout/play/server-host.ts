@@ -47,8 +47,10 @@ export function serverHost(client: GymClient): EpisodeHost {
       return await client.post(request);
     } catch (thrown) {
       if (request.signal.aborted) throw thrown;
-      // The error has no cause, because it is not an error in the author's code.
-      throw code === "verify_failed" ? verifyFailed(messageOf(thrown)) : new HoldfastError(code, messageOf(thrown));
+      // The error has no cause, because it is not an error in the author's code. Only a Holdfast server can be asked for
+      // the same verdict again: others may have dropped the episode, and score an empty one.
+      const isPlayed = code === "verify_failed" && isHoldfast(request.cookies ?? {});
+      throw isPlayed ? verifyFailed(messageOf(thrown)) : new HoldfastError(code, messageOf(thrown));
     }
   }
 
@@ -124,16 +126,13 @@ function toResult({ status, text }: GymReply): Json {
 }
 
 function verdictIn(reply: GymReply, row: TaskRow): { verdict: TaskRow; session?: string } {
-  if (!isOk(reply)) {
-    const message = `the server answered /verify with ${reply.status}: ${shownText(reply.text)}`;
-    // A server that has lost the episode never verifies it, so the episode is played again.
-    throw reply.status < 500 ? new HoldfastError("verify_failed", message) : verifyFailed(message);
-  }
+  if (!isOk(reply)) throw noVerdict(`with ${reply.status}: ${shownText(reply.text)}`);
   const given = objectIn(reply.text);
   if (!given) throw noVerdict(`with text that is not a JSON object: ${shownText(reply.text)}`);
   const { responses_create_params: _, response: __, session_id: session, ...told } = given;
   const own = isHoldfast(reply.cookies) ? withoutOwn(told) : told;
   const failed = failureIn(own);
+  // The server may have lost the episode, so the episode is played again.
   if (failed !== undefined) throw noVerdict(`with a failure: ${failed}`);
   if (!Number.isFinite(own["reward"])) throw noVerdict("without a reward that is a number");
   return { verdict: toVerdictFields(own, row), ...(typeof session === "string" && { session }) };
@@ -145,7 +144,8 @@ function withoutOwn(told: TaskRow): TaskRow {
   return verdict;
 }
 
-const noVerdict = (what: string): HoldfastError => verifyFailed(`the server answered /verify ${what}`);
+const noVerdict = (what: string): HoldfastError =>
+  new HoldfastError("verify_failed", `the server answered /verify ${what}`);
 
 export function toolsIn({ responses_create_params: params }: TaskRow): ToolSchema[] {
   const { tools } = Object(params) as { tools?: Json };
