@@ -117,7 +117,7 @@ function killRunning(): void {
 
 /** Waits for a line. If its input closes without one, ends a process group and deletes a folder. */
 const guardScript = `read -r _ && exit
-kill -TERM "-$1"; sleep ${grace / 1000}; kill -KILL "-$1"
+kill -TERM "-$1" && { sleep ${grace / 1000}; kill -KILL "-$1"; }
 [ -z "$2" ] || rm -rf -- "$2"`;
 
 /**
