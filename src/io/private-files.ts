@@ -40,11 +40,23 @@ export function assertNoFolder(file: string): void {
   if (statIfAny(file)?.isDirectory()) throw cannotLoad(`${file} is a folder, not a file`);
 }
 
+/** Returns undefined if the path does not exist. Refuses a path below a file, which cannot exist. */
 function statIfAny(path: string): Stats | undefined {
+  const found = statOrNone(path);
+  if (found) return found;
+  let above = dirname(path);
+  while (!statOrNone(above) && dirname(above) !== above) above = dirname(above);
+  if (statOrNone(above)?.isFile()) throw notFolder(above);
+  return undefined;
+}
+
+/** Some versions of Node throw for a path below a file, others return undefined. */
+function statOrNone(path: string): Stats | undefined {
   try {
     return statSync(path, { throwIfNoEntry: false });
   } catch (thrown) {
-    throw (thrown as NodeJS.ErrnoException).code === "ENOTDIR" ? notFolder(dirname(path)) : thrown;
+    if ((thrown as NodeJS.ErrnoException).code === "ENOTDIR") return undefined;
+    throw thrown;
   }
 }
 

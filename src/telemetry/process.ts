@@ -15,8 +15,8 @@ export async function endTelemetry(): Promise<void> {
 }
 
 /**
- * Ends the process after all output is written, and fails if it cannot be written, unless nobody reads it. The exit is forced, because work that ignores its abort signal could
- * keep the process alive for hours.
+ * Ends the process after all output is written. If the output cannot be written, the exit fails; a reader that has left
+ * does not count. The exit is forced, because work that ignores its abort signal could keep the process alive for hours.
  */
 export async function endProcess(code?: number): Promise<void> {
   await endTelemetry();
