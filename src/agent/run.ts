@@ -59,7 +59,8 @@ export interface RunOptions {
   stream?: boolean | undefined;
   /**
    * The turn's id. A retry with the same message gets the recorded events and outcome. If the turn was interrupted, the
-   * retry gets the recorded events and continues the turn. A different message with the same id is refused with `call_conflict`.
+   * retry gets the recorded events and continues the turn. A different message with the same id is refused with
+   * `call_conflict`.
    */
   call?: string | undefined;
   /**
@@ -307,8 +308,9 @@ async function* runEntered(
       isBegun = true;
     };
     const earlier = entered.continued && !entered.isAnswering ? recordedPart(entered, call) : [];
+    const begun = begin();
     working = (async (): Promise<Ran> => {
-      await begin();
+      await begun;
       const about = { session, invocation: start.invocation, repeated: false };
       try {
         return { ...about, outcome: await runAgent(invocation, first, place) };
@@ -333,7 +335,13 @@ async function* runEntered(
         throw thrown;
       },
     );
-    for (const event of earlier) yield event;
+    if (earlier.length > 0) {
+      // The reader may leave, or the run may fail, before the channel is read.
+      working.catch(() => undefined);
+      // If another process continues the turn, the next attempt returns the recorded events.
+      await begun.catch(() => undefined);
+      if (isBegun) for (const event of earlier) yield event;
+    }
     yield* channel.read(working);
     return await working;
   } catch (thrown) {

@@ -55,7 +55,7 @@ export function outputItem({ call, output, error, isContent }: Result): Function
   return { type: "function_call_output", call_id: call.call_id, output: text };
 }
 
-/** Creates a call. `index`: its position in the answer. `isLost`: an earlier run started it; its result is unknown. */
+/** Creates a call. `index`: its position in the answer. `notRun`: why it does not run again. */
 export function createCall(
   options: ToolsOptions,
   working: WorkingState,

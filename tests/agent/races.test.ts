@@ -73,9 +73,13 @@ test("ONCE, REPLAY: turns, rewinds, updates and forks that race do nothing twice
       const to = 1 + Math.floor(Math.random() * version);
       const kind = index % 5;
       // Every message is sent under one id by two engines.
-      if (kind < 2) await finish(agent, { sessions, session, message: "pay", call: `m${index >> 1}` });
-      else if (kind === 2) await sessions.rewind(session, to);
-      else if (kind === 3) await sessions.update(session, (state) => void (state["u"] = (state["u"] ?? 0) + 1));
+      if (kind < 2) {
+        const { events } = await finish(agent, { sessions, session, message: "pay", call: `m${index >> 1}` });
+        const versions = events.flatMap((event) => ("version" in event ? [event.version] : []));
+        expect(new Set(versions).size).toBe(versions.length);
+      }
+      if (kind === 2) await sessions.rewind(session, to);
+      if (kind === 3) await sessions.update(session, (state) => void (state["u"] = (state["u"] ?? 0) + 1));
       else
         expect(await calm.replay((await sessions.fork(session, { version: to })).session)).toMatchObject({
           same: true,

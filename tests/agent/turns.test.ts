@@ -1,6 +1,6 @@
 // Turns are calls: a turn that is sent again under its id is applied once.
 import { setTimeout as delay } from "node:timers/promises";
-import { ask, defineAgent, scriptedModel, tool, type Agent } from "holdfast";
+import { ask, defineAgent, run as runTurn, scriptedModel, tool, type Agent } from "holdfast";
 import { describe, expect, test } from "vitest";
 import { finish as run, onEveryStore, type Committed } from "./engine.ts";
 
@@ -231,4 +231,26 @@ onEveryStore("ONCE: a rewind into a turn does not run its external calls again",
   await sessions.rewind(session, first.events[0]?.version as number);
   await finish(agent, { sessions, session });
   expect(effects).toEqual(["pay", "pay"]);
+});
+
+onEveryStore("a reader that leaves in the recorded part of a continued turn ends nothing else", async (place) => {
+  const agent = defineAgent({
+    name: "slow",
+    model: {
+      name: "slow",
+      respond: (_, { signal } = {}) =>
+        new Promise((_, reject) => signal?.addEventListener("abort", () => reject(signal.reason))),
+    },
+  });
+  const sessions = place.engine();
+  const { session } = await sessions.open();
+  for (let attempt = 0; attempt < 2; attempt++) {
+    const leaving = new AbortController();
+    const running = runTurn(agent, { sessions, session, message: "go", call: "m1", signal: leaving.signal });
+    expect((await running.next()).value).toMatchObject({ type: "invocation.began" });
+    leaving.abort();
+    // A rejection that nothing handles would end the process, and fail this test.
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    await expect(running.next()).rejects.toMatchObject({ code: "run_cancelled" });
+  }
 });
