@@ -108,7 +108,10 @@ export function createInvocation(options: InvocationOptions) {
 
   const stored = (): Promise<AgentState> => entered.stored();
 
-  /** Returns whether another step of this turn has assigned or removed the value at a JSON Pointer since a version. */
+  /**
+   * Returns whether another step of this turn has added, replaced or removed the value at a JSON Pointer since a
+   * version.
+   */
   const isAssigned = (pointer: string, since: number): boolean =>
     entered.steps.some((step) => step.version > since && changesIn(step).some(({ path }) => path === pointer));
 

@@ -114,13 +114,14 @@ export function createRecording({ events: all, agent, seed, at, withRecordedIds 
         message: `event ${version}: the recording has ${named(head)}, but the replay has ${named(event)}`,
       });
     }
-    const found = firstDifference(comparableFields(head), shape) ?? changedElse(head, delta, state);
+    const found = firstDifference(comparableFields(head), shape) ?? differenceFrom(head, delta, state);
     if (!found) return;
     const [expected, actual] = found.values;
     throw differ({ version, expected, actual, message: `event ${version} (${named(head)}): ${inWords(found)}` });
   }
 
-  function changedElse(head: RecordedEvent, delta: Delta, state: AgentState) {
+  /** Compares a change of the state with the recorded one. */
+  function differenceFrom(head: RecordedEvent, delta: Delta, state: AgentState) {
     const { session: own, user, app } = splitDelta(JSON.parse(withRecordedIds(JSON.stringify(delta))) as Delta);
     const now = [...own, ...prefixed("user", user), ...prefixed("app", app)];
     return differentChange(state as Json, [...(head.delta ?? []), ...(head.shared ?? [])], now);

@@ -14,9 +14,10 @@ export interface Merged {
 /**
  * Returns the delta that makes the same change to `now`. `base` is the state that the original delta was made for.
  *
- * Keys of plain objects merge, unless the other writer replaced the object: `isReplaced` tells by its pointer. A value that was assigned or removed as a whole overrides other writers' changes.
- * Elements appended to an array are appended to the current array. Every other change to an array applies only if the
- * array is still the array that the writer saw. Otherwise the indexes in the change could mean other elements.
+ * Keys of plain objects merge, unless `isReplaced` says that the other writer replaced the object at this pointer. A
+ * value that was assigned or removed as a whole overrides other writers' changes. Elements appended to an array are
+ * appended to the current array. Every other change to an array applies only if the array is still the array that the
+ * writer saw. Otherwise the indexes in the change could mean other elements.
  */
 export function merge(delta: Delta, base: Json, now: Json, isReplaced = (_pointer: string): boolean => false): Merged {
   if (base === now || delta.length === 0) return { delta, overwrote: [], refused: [] };
@@ -64,8 +65,10 @@ function place(node: Node, pointer: string, base: Json | undefined, now: Json | 
   const { operations, whole, children } = node;
   const { merged, isReplaced } = merging;
   const isBothObject = whole < 0 && isObject(base) && isObject(now) && base !== now;
-  // The keys of a new object may mean something else, even if their values are equal.
-  if (isBothObject && isReplaced(pointer) && !equalJson(base, now)) return void merged.refused.push(pointer);
+  // The keys of a new object may mean something else. Asked last, because the answer may need the store.
+  if (isBothObject && pointer !== "" && !equalJson(base, now) && isReplaced(pointer)) {
+    return void merged.refused.push(pointer);
+  }
   if (isBothObject) {
     for (const [key, child] of children) {
       const name = unescapeKey(key);
