@@ -255,8 +255,6 @@ export function mcpProtocol({
     if (binding === null) return faultReply(undefined, unknownSession);
     if (!binding?.isOwn) return refusedMethod(request.method);
     const { session } = binding;
-    // The store keeps that the session has ended. Otherwise, another process could still open it.
-    if (mayOpen(session) && !(await sessions.peek(session))) await open(session);
     await sessions.close(session);
     remember(session);
     return { status: 200 };

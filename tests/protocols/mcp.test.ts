@@ -1,6 +1,6 @@
 // The MCP server: the official clients of both eras, bound and unbound, on the same path.
 import { setTimeout as sleep } from "node:timers/promises";
-import { defineEnvironment, memoryStore, tool } from "holdfast";
+import { defineEnvironment, memoryStore, tool, type Store } from "holdfast";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { z } from "zod";
 import { gate } from "../agent/engine.ts";
@@ -265,6 +265,11 @@ describe("an unbound client", () => {
     };
     const say = (replica: Replica<Counter>, headers: { [name: string]: string }, method = "tools/call") =>
       ask(replica, { method, params: { name: "say" }, headers });
+    const sessionsIn = async (store: Store): Promise<string[]> => {
+      const found: string[] = [];
+      for await (const { session } of store.list({ environment: counter.name })) found.push(session);
+      return found;
+    };
     const [first, second] = [replicaOf(counter, { store }), replicaOf(counter, { store })];
     const used = await initialize(first);
     expect(await say(second, used)).toMatchObject({ status: 200 });
@@ -272,8 +277,10 @@ describe("an unbound client", () => {
     const unused = await initialize(first);
     const fresh = await initialize(first);
     await ask(first, { verb: "DELETE", headers: fresh });
-    expect(await say(second, fresh)).toMatchObject({ status: 404, json: { error: { code: -32001 } } });
-    for await (const { session } of store.list({ environment: counter.name })) await store.delete(session);
+    expect(await say(first, fresh)).toMatchObject({ status: 404, json: { error: { code: -32001 } } });
+    // A client that calls nothing leaves no session, even if it ends its connection.
+    expect(await sessionsIn(store)).toHaveLength(1);
+    for (const session of await sessionsIn(store)) await store.delete(session);
     for (const replica of [first, second]) expect(await say(replica, used)).toMatchObject({ status: 404 });
     // Starts later, so it cannot know whether the session was opened.
     await sleep(2);
