@@ -1,8 +1,8 @@
 // modelLines(): finds the main conversation among a harness's exchanges with a model. The others are sub-agents, side
 // calls such as titles, and retries.
 import { isNameOf } from "./bare-names.ts";
-import type { EventOf, NumberedEvent } from "./event.ts";
-import { equalJson, isObject, parseJson } from "./json.ts";
+import type { EventOf, NumberedEvent, Outcome } from "./event.ts";
+import { equalJson, isObject, parseJson, type Json } from "./json.ts";
 import { requestFields, requestItems } from "./model-exchange.ts";
 import { isFunctionCall, isMessage, toText, type FunctionCall, type FunctionCallOutput, type Item } from "./model.ts";
 import { inForceIn } from "./session.ts";
@@ -69,13 +69,13 @@ export function modelLines(events: readonly NumberedEvent[], tools: readonly str
   const agents = new Map(starts.map((root) => [root, [...toolNames(root, find), systemText(root, find)].join("\n")]));
   const sameAgent = (a: Exchange, b: Exchange): boolean => agents.get(a) === agents.get(b);
 
-  const wasCalled = calledIn(episode);
+  const calls = ranIn(episode, exchanges);
   /** The number of calls that the environment ran, in each conversation up to an exchange. */
   const ran = new Map<Exchange | undefined, number>();
   /** The number of such calls in all conversations of the same agent, by its prompt. */
   const ranByAgent = new Map<string | undefined, number>();
   for (const exchange of exchanges) {
-    const { length } = exchange.output.filter((item) => isFunctionCall(item) && wasCalled(item));
+    const { length } = exchange.output.filter((item) => isFunctionCall(item) && calls.some((ran) => isOf(ran, item)));
     ran.set(exchange, (ran.get(before.get(exchange)) ?? 0) + length);
     const agent = agents.get(rootOf(exchange));
     ranByAgent.set(agent, (ranByAgent.get(agent) ?? 0) + length);
@@ -119,7 +119,7 @@ export function modelLines(events: readonly NumberedEvent[], tools: readonly str
     last !== undefined && root.version > last.version && sameAgent(root, rootOf(last));
   return {
     main,
-    outputs: outputsAfter(last, episode),
+    outputs: outputsAfter(last, calls),
     isAmbiguous: new Set(likely.map(({ digest }) => digest)).size > 1 || starts.some(mayContinue) || ends.some(isRival),
     retries: others.filter(({ digest }) => digests.has(digest)),
     side: others.filter(({ digest }) => !digests.has(digest)),
@@ -140,29 +140,46 @@ function withoutSubAgents(roots: readonly Exchange[], lasts: ReadonlyMap<Exchang
   return own;
 }
 
-/** Returns a function that tests whether the environment ran a call. Harnesses may send calls without their ids. */
-function calledIn(events: readonly NumberedEvent[]): (call: FunctionCall) => boolean {
-  const calls = events.filter((event) => event.type === "tool.called" || event.type === "tool.claimed");
-  const ids = new Set(calls.map(({ call }) => call));
-  const unnamed = calls.filter(({ call }) => call === undefined);
-  return ({ call_id: id, name, arguments: given }) =>
-    ids.has(id) ||
-    unnamed.some(({ tool, input }) => isNameOf(name, tool) && equalJson(input, parseJson(given) ?? null));
+interface Ran {
+  /** The id of the model's call. Undefined if the harness sent no id, or one of its own. */
+  id: string | undefined;
+  version: number;
+  tool: string;
+  input: Json;
+  outcome?: Outcome;
 }
 
+/** Returns the calls that the environment ran. */
+function ranIn(events: readonly NumberedEvent[], exchanges: readonly Exchange[]): Ran[] {
+  const ids = new Set(
+    exchanges.flatMap(({ output }) => output.flatMap((item) => (isFunctionCall(item) ? item.call_id : []))),
+  );
+  const settled = new Map(
+    events.flatMap((event) => (event.type === "tool.settled" ? [[event.call, event.outcome]] : [])),
+  );
+  return events.flatMap((event): Ran[] => {
+    if (event.type !== "tool.called" && event.type !== "tool.claimed") return [];
+    const { call, version, tool, input } = event;
+    const outcome = event.type === "tool.called" ? event.outcome : settled.get(event.call);
+    const id = call !== undefined && ids.has(call) ? call : undefined;
+    return [{ id, version, tool, input, ...(outcome && { outcome }) }];
+  });
+}
+
+/** Returns whether the environment ran a model's call. Calls without the model's id are compared by tool and input. */
+const isOf = ({ id, tool, input }: Ran, { call_id, name, arguments: given }: FunctionCall): boolean =>
+  id === undefined ? isNameOf(name, tool) && equalJson(input, parseJson(given) ?? null) : id === call_id;
+
 /** Returns the outputs of an answer's calls that the environment ran. */
-function outputsAfter(last: Exchange | undefined, events: readonly NumberedEvent[]): FunctionCallOutput[] {
-  const results = events.filter((event) => event.type === "tool.called" || event.type === "tool.settled");
-  const used = new Set<NumberedEvent>();
+function outputsAfter(last: Exchange | undefined, calls: readonly Ran[]): FunctionCallOutput[] {
+  const used = new Set<Ran>();
   return (last?.output ?? []).flatMap((item) => {
     if (!last || !isFunctionCall(item)) return [];
-    const { call_id, name, arguments: given } = item;
-    const found = results.find((event) => {
-      if (event.call !== undefined || event.type === "tool.settled") return event.call === call_id;
-      const isLater = event.version > last.version && !used.has(event);
-      return isLater && isNameOf(name, event.tool) && equalJson(event.input, parseJson(given) ?? null);
-    });
-    if (!found) return [];
+    const { call_id } = item;
+    const found = calls.find(
+      (ran) => isOf(ran, item) && (ran.id !== undefined || (ran.version > last.version && !used.has(ran))),
+    );
+    if (!found?.outcome) return [];
     used.add(found);
     const { outcome } = found;
     const output = outcome.ok ? outcome.output : outcome.error.message;
