@@ -213,7 +213,7 @@ const textsIn = (items: Item[]): string[] =>
 
 /** The state without its keys that are drawn anew in every run. */
 function settled(state: Record<string, unknown>): unknown {
-  return plain({ ...state, luck: undefined, "environment:ledger": undefined });
+  return plain({ ...state, luck: undefined, "environment:ledger": undefined, "environment:ledger:at": undefined });
 }
 
 async function turn(

@@ -120,7 +120,7 @@ const unknownIn = (events: NumberedEvent[]): string[] =>
 
 /** Removes the episode id, which differs in every session. */
 function comparable(state: AgentState): AgentState {
-  const { "environment:pile": _, ...rest } = state;
+  const { "environment:pile": _, "environment:pile:at": __, ...rest } = state;
   return rest;
 }
 
