@@ -3,6 +3,7 @@ import { sqliteStore } from "holdfast/stores/sqlite";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { copyOf, expected, journals, recordedIn } from "./fixtures.ts";
 import { fill } from "./journal.ts";
+import { continuedIn } from "./mended.ts";
 import { engines } from "./open.ts";
 import {
   continueConversation,
@@ -66,7 +67,7 @@ describe("a SQLite store of version 0.1", () => {
     const results = await (app === undefined
       ? continueEpisode(place, session)
       : continueConversation(place, app, session));
-    expect(results).toEqual(expected("continued")[session]);
+    expect(results).toEqual(continuedIn(session, expected("continued")[session]));
   });
 
   test("ONCE: an external call that version 0.1 was killed in is not run again", async () => {
