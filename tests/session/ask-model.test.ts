@@ -1,14 +1,18 @@
 // Model calls of harnesses as events of an episode: what they store, and how conversations are told apart.
 import {
   createSessions,
+  defineEnvironment,
   HoldfastError,
+  memoryStore,
   scriptedModel,
+  tool as makeTool,
   type Item,
   type ModelRequest,
   type Sessions,
   type Store,
 } from "holdfast";
 import { describe, expect, onTestFinished, test } from "vitest";
+import { z } from "zod";
 import type { NumberedEvent } from "../../src/core/event.ts";
 import { requestFields, requestItems } from "../../src/core/model-exchange.ts";
 import { exchangesIn, lineItems, modelLines } from "../../src/core/model-lines.ts";
@@ -251,6 +255,20 @@ describe("conversations", () => {
       output(2, '{"count":3}'),
       output(3, expect.stringContaining("by")),
     ]);
+  });
+
+  test("count a call with external effects that was sent without an id, and end with its output", async () => {
+    const send = makeTool({ description: "Sends.", effects: "external", run: () => "sent" });
+    const post = defineEnvironment({ name: "post", state: z.object({}), tools: { send }, verify: () => 1 });
+    const sessions = createSessions({ environment: post, store: memoryStore() }) as unknown as Episodes;
+    const { session } = await sessions.open({ task: { goal: 0 } });
+    const sending = scriptedModel([{ calls: [{ name: "send" }] }]);
+    const respond = (asked: ModelRequest) => sending.respond(asked);
+    const [call] = await ask(sessions, session, { tools: [tool("send")], input: [said("user", "Send.")] }, { respond });
+    await sessions.call(session, "send" as never, {} as never);
+    const lines = modelLines(await eventsOf(sessions, session), ["send"]);
+    const output = { type: "function_call_output", call_id: call?.["call_id"], output: "sent" };
+    expect(lineItems(lines).output).toEqual([call, output]);
   });
 
   test("branch where a side request continues the same history: the branch with the most calls is the main one", async () => {
