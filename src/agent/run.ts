@@ -379,7 +379,7 @@ interface Start {
 function beginning({ conversation: { speaker } }: Entered, { name }: Agent, family: Family): Start {
   // A composition does not keep the conversation, because the agents inside it could not transfer it to another agent.
   const isModel = speaker !== undefined && family.find(speaker)?.kind === "model";
-  return { invocation: newInvocation(), agent: isModel ? speaker : name };
+  return { invocation: crypto.randomUUID(), agent: isModel ? speaker : name };
 }
 
 function nothingToContinue(session: string): never {
@@ -390,8 +390,6 @@ function nothingToContinue(session: string): never {
 }
 
 const digestTurn = (asked: object): string => hash("sha256", canonicalText(asked as Json), "base64url");
-
-const newInvocation = (): string => crypto.randomUUID();
 
 function messageItems(message: string | Item[]): Item[] {
   if (typeof message === "string") return [{ type: "message", role: "user", content: message }];
