@@ -17,7 +17,8 @@ from .support import COUNTER, ROOT, needs_server, needs_torch
 
 TOY = [
     "--environment", str(COUNTER), "--device", "cpu", "--width", "32", "--layers", "2", "--heads", "4", "--context", "256",
-    "--warmup-episodes", "60", "--warmup-steps", "40", "--tasks", "8", "--repeats", "4", "--max-steps", "4", "--max-tokens", "16",
+    "--warmup-episodes", "60", "--warmup-steps", "40", "--warmup-batch", "8", "--tasks", "8", "--repeats", "4",
+    "--max-steps", "4", "--max-tokens", "16",
 ]
 
 
