@@ -76,7 +76,7 @@ export function createInvocation(options: InvocationOptions) {
     fieldsOf?: (placed: Placed, conflict: Conflict) => StepChange["fields"] & { delta?: Delta },
   ): Promise<EventOf<E["type"]> & { version: number }> {
     let before: AgentState | undefined;
-    const committing = commitTo(entered, event, (stored, others) => {
+    const change: Parameters<Entered["commit"]>[1] = (stored, others) => {
       // This runs again if another writer committed first, so restore the temporary keys.
       before ??= temporary;
       temporary = before;
@@ -95,8 +95,8 @@ export function createInvocation(options: InvocationOptions) {
       temporary = changed(temporary as Json, temp) as AgentState;
       const passing = new Set(temp);
       return { delta: delta.filter((operation) => !passing.has(operation)), fields };
-    });
-    const committed = await committing.catch((thrown: unknown) => {
+    };
+    const committed = await commitTo(entered, event, change, working?.since).catch((thrown: unknown) => {
       temporary = before ?? temporary;
       throw thrown;
     });
@@ -238,17 +238,23 @@ export function isOfCommit(thrown: unknown): boolean {
 }
 
 /** Commits. Marks an error as a commit error, unless `change` threw it. */
-async function commitTo(entered: Entered, event: NewAgentEvent, change: Parameters<Entered["commit"]>[1]) {
+async function commitTo(
+  entered: Entered,
+  event: NewAgentEvent,
+  change: Parameters<Entered["commit"]>[1],
+  since: number | undefined,
+) {
   let ofChange: unknown;
+  const watched: typeof change = (...given) => {
+    try {
+      return change(...given);
+    } catch (thrown) {
+      ofChange = thrown;
+      throw thrown;
+    }
+  };
   try {
-    return await entered.commit(event, (...given) => {
-      try {
-        return change(...given);
-      } catch (thrown) {
-        ofChange = thrown;
-        throw thrown;
-      }
-    });
+    return await entered.commit(event, watched, since);
   } catch (thrown) {
     if (thrown === ofChange) throw thrown;
     return failCommit(thrown);

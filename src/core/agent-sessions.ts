@@ -40,7 +40,7 @@ export interface RecordedTurn {
 type Uncommitted<E> = E extends Event ? Omit<E, "at" | "delta" | "shared"> : never;
 export type NewAgentEvent = Uncommitted<AgentEvent | EventOf<"turn.taken" | "turn.renewed" | "turn.released">>;
 
-/** The changes of other sessions to the shared state since a run saw it. */
+/** The changes of other sessions to the shared state since a step saw it. */
 export interface OtherChanges {
   /** Names the other session that changed a key, if one did. */
   writerOf(key: string): string | undefined;
@@ -78,11 +78,13 @@ export interface Entered {
   readonly timeout: number;
   /**
    * Commits an event with its change to the state and to shared state. `change` runs on the current state when the
-   * event is about to be committed, and runs again if another writer committed first.
+   * event is about to be committed, and runs again if another writer committed first. `since` is the version whose
+   * state the step saw (default: the newest).
    */
   commit(
     event: NewAgentEvent,
     change: (state: AgentState, others: OtherChanges) => StepChange,
+    since?: number,
   ): Promise<NumberedEvent & AgentEvent>;
   /** Aborts, with a reason, when the session ends or the engine stops. */
   readonly signal: AbortSignal;

@@ -241,7 +241,8 @@ export function createConversations(options: ConversationOptions): Conversations
       if (refusal) throw refusal;
       const made: Make = (shared) => updated(log.session, shared, { change, call, labels });
       // If another process committed first, the function runs again on the new state.
-      if (await scopes.commit(log, made, await readShared(log.session), readUser(log.session))) return;
+      const seen = await readShared(log.session);
+      if (await scopes.commit(log, made, { seen, base: seen, user: readUser(log.session) })) return;
     }
   }
 

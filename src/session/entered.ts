@@ -46,6 +46,8 @@ export async function enterLog(log: OpenLog, options: EnteredOptions): Promise<E
   const user = readUser(log.session);
   let steps = await views.openSteps(log);
   let sharedNow = await options.readShared(log.session);
+  /** The shared state after each version of this run that changed it, newest last. */
+  const sharedAfter: { version: number; shared: Shared }[] = [{ version: 0, shared: sharedNow }];
   let state: AgentState | undefined;
   // Commits are serialised, because parallel agents commit to the same log.
   let last: Promise<unknown> = Promise.resolve();
@@ -162,7 +164,7 @@ export async function enterLog(log: OpenLog, options: EnteredOptions): Promise<E
     get state() {
       return stateNow();
     },
-    commit: (given, change) =>
+    commit: (given, change, since = log.session.version) =>
       inOrder(async () => {
         assertOpen(log);
         const make: Make = (sharedAs, others) => {
@@ -175,11 +177,15 @@ export async function enterLog(log: OpenLog, options: EnteredOptions): Promise<E
           return { event, changes };
         };
         const sent = performance.now();
-        const stored = await scopes.commit(log, make, sharedNow, user, isStillHeld);
+        const base = sharedAfter.findLast(({ version }) => version <= since)!.shared;
+        const stored = await scopes.commit(log, make, { seen: sharedNow, base, user }, isStillHeld);
         if (!stored) throw isBegun ? (refusal = lostTurn(log.id)) : busyError(log.id);
         isBegun = true;
         hold?.confirm(sent);
-        sharedNow = { ...sharedNow, ...stored.now };
+        if (Object.keys(stored.now).length > 0) {
+          sharedNow = { ...sharedNow, ...stored.now };
+          sharedAfter.push({ version: log.session.version, shared: sharedNow });
+        }
         state = undefined;
         const numbered = freezeJson({ ...(stored.event as AgentEvent), version: log.session.version });
         // Adds the previous turn's events to the views, before the list of steps starts again.

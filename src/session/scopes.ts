@@ -123,34 +123,41 @@ export function createScopes(options: { app: string; store: Store; cache: Cache<
   }
 
   /**
-   * Appends an event to a conversation, atomically with its changes to shared state. `seen` is the shared state that
-   * the run saw. If another session has changed it since, the event is created again. Returns the stored event and the
-   * changed scopes' new state; undefined if the conversation has new commits and `isStillHeld` returns false.
+   * Appends an event to a conversation, atomically with its changes to shared state. `seen` is the newest shared state
+   * that the run saw. If another session has changed it since, the event is created again. `make` is told the changes
+   * since `base`, the shared state that the event's step saw. Returns the stored event and the changed scopes' new
+   * state; undefined if the conversation has new commits and `isStillHeld` returns false.
    */
   async function commit(
     log: OpenLog,
     make: Make,
-    seen: Shared,
-    user: string,
+    { seen, base, user }: { seen: Shared; base: Shared; user: string },
     isStillHeld = (): boolean => false,
   ): Promise<Stored | undefined> {
-    for (let made = make(seen, noChanges); ;) {
-      const result = await withScopes(made.changes, user, (scopes) => commitIn(log, scopes, made, make, seen));
+    const makeFor = (now: Shared): Promise<Made> | Made => makeSince(make, base, now, user, log.id);
+    for (let made = await makeFor(seen); ;) {
+      const result = await withScopes(made.changes, user, (scopes) => commitIn(log, scopes, made, makeFor, seen));
       if (result !== "moved" && "now" in result) return result;
       if (result === "moved" && !isStillHeld()) return undefined;
       // Retries in two cases: the conversation has changed, or the new event changes a scope whose log is not open.
-      made = result === "moved" ? make(seen, noChanges) : result;
+      made = result === "moved" ? await makeFor(seen) : result;
     }
   }
 
-  async function commitIn(log: OpenLog, scopes: OpenScope[], first: Made, make: Make, seen: Shared) {
+  async function commitIn(
+    log: OpenLog,
+    scopes: OpenScope[],
+    first: Made,
+    makeFor: (now: Shared) => Promise<Made> | Made,
+    seen: Shared,
+  ) {
     let made = first;
     let madeFor = seen;
     for (let attempt = 1; attempt <= attempts; attempt++) {
       if (scopes.some(({ scope, log: at }) => at.session.state !== madeFor[scope])) {
         madeFor = { user: seen.user, app: seen.app };
         for (const { scope, log: at } of scopes) madeFor[scope] = at.session.state as AgentState;
-        made = await makeAgain(make, scopes, seen, madeFor, log.id);
+        made = await makeFor(madeFor);
       }
       const { event, changes } = made;
       const changed = sharedScopes.filter((scope) => changes[scope].length > 0);
@@ -177,11 +184,10 @@ export function createScopes(options: { app: string; store: Store; cache: Cache<
     throw new HoldfastError("version_conflict", message);
   }
 
-  /**
-   * Creates an event again after other sessions have changed the shared state. Looks up their changes only if `make`
-   * asks.
-   */
-  async function makeAgain(make: Make, scopes: OpenScope[], seen: Shared, now: Shared, own: string): Promise<Made> {
+  /** Creates an event. Looks up the other sessions' changes to the shared state since `base` only if `make` asks. */
+  function makeSince(make: Make, base: Shared, now: Shared, user: string, own: string): Promise<Made> | Made {
+    const scopes = sharedScopes.filter((scope) => base[scope] !== now[scope]);
+    if (scopes.length === 0) return make(now, noChanges);
     let isAsked = false;
     const asked = <T>(answer: T): T => {
       isAsked = true;
@@ -193,20 +199,25 @@ export function createScopes(options: { app: string; store: Store; cache: Cache<
     } catch (thrown) {
       if (!isAsked) throw thrown;
     }
+    return changesSince(base, scopes, user, own).then((others) => make(now, others));
+  }
+
+  async function changesSince(base: Shared, scopes: Scope[], user: string, own: string): Promise<OtherChanges> {
     const writers = new Map<string, string>();
     const replaced = new Set<string>();
-    for (const { scope, log } of scopes) {
-      for await (const { version, ...event } of logs.events(log.id, versions.get(seen[scope]) ?? 0)) {
+    for (const scope of scopes) {
+      const id = scopeId(scope, user);
+      for await (const { version, ...event } of logs.events(id, versions.get(base[scope]) ?? 0)) {
         if (event.type !== "shared.changed" || event.session === own) continue;
         // Another user's session id must not appear in a message, because it grants access to that session.
-        const who = scope === "user" ? `session ${event.session}` : `another session (version ${version} of ${log.id})`;
+        const who = scope === "user" ? `session ${event.session}` : `another session (version ${version} of ${id})`;
         for (const { path } of event.delta ?? []) {
           writers.set(`${scope}:${topKey(path)}`, who);
           replaced.add(`/${scope}:${path.slice(1)}`);
         }
       }
     }
-    return make(now, { writerOf: (key) => writers.get(key), hasReplaced: (pointer) => replaced.has(pointer) });
+    return { writerOf: (key) => writers.get(key), hasReplaced: (pointer) => replaced.has(pointer) };
   }
 
   /** Creates a conversation, atomically with its changes to shared state. */

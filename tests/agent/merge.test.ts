@@ -184,6 +184,44 @@ for (const { both, value, first, second, after, overwrote, refused } of [...rows
   });
 }
 
+for (const { both, value, first, second, after, refused } of [...rows, ...replacing]) {
+  test(`SERIAL: a session and an agent that change ${both}, after another agent's commit`, async () => {
+    const sessions = createSessions({ app: "app", store: memoryStore() });
+    for (const key of ["user:v", "app:v"]) {
+      const { session } = await sessions.open({ user: key, state: { [key]: value } });
+      const other = await sessions.open({ user: key });
+      const before = talker("early", { beforeAgent: (context) => void first(context, key) });
+      const [begun, committed] = [gate(), gate()];
+      const agents = [
+        talker("late", {
+          beforeAgent: async (context) => {
+            second(context, key);
+            begun.open();
+            await committed.opened;
+          },
+        }),
+        // Its commit reads the other session's change, which the first agent has not seen.
+        talker("beside", {
+          beforeAgent: async ({ state }) => {
+            await begun.opened;
+            await finish(before, { sessions, session: other.session, message: "go" });
+            state[`${key}:beside`] = true;
+          },
+          afterAgent: () => committed.open(),
+        }),
+      ];
+      const run = await finish(parallel({ name: "p", agents }), { sessions, session, message: "go" });
+      expect((await sessions.state(session))[key]).toEqual(after);
+      expect(run.outcome).toBe(refused === undefined ? "answered" : "failed");
+      const failed = (run.events as Committed[]).find((event) => event.type === "agent.failed");
+      if (refused === undefined) continue;
+      const writer = key === "user:v" ? `session ${other.session}` : "another session (version";
+      expect(failed).toMatchObject({ agent: "late", error: { code: "state_conflict" } });
+      expect(failed?.error.message).toContain(`agent late and ${writer}`);
+    }
+  });
+}
+
 test("the table in docs/agents.md is that of the tests", () => {
   expect(tableIn(fileAt("docs/agents.md").text, "both writers change", "result")).toEqual(
     rows.map(({ both, kept, told }) => [both, kept, told]),
