@@ -61,8 +61,11 @@ const mostWaiting = 256 * 1024;
 /** Milliseconds that a server may take to finish an answer that is no longer read. */
 const graceful = 250;
 
-/** Maximum number of connections. With more sockets in a process, timers are seconds late. */
-const mostConnections = 900;
+/**
+ * Maximum number of connections to one server; more requests wait. A request's time limit includes that wait, so there
+ * are more connections than rollouts that a server runs concurrently.
+ */
+const mostConnections = 4_096;
 
 let shared: Promise<Agent> | undefined;
 

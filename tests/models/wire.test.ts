@@ -295,3 +295,16 @@ describe.each(apis.map((played) => ({ name: played.api.name, ...played })))("$na
     expect(server.connections()).toBe(1);
   });
 });
+
+test("2,048 requests to one server are open at the same time", async () => {
+  const { api, whole } = apis[0]!;
+  const [most, open] = [2048, [] as (() => void)[]];
+  // Answers when all have arrived. With fewer connections, the requests would time out.
+  const server = await play((response, asked) => {
+    open.push(() => json(whole)(response, asked));
+    if (open.length === most) for (const answer of open) answer();
+  });
+  const { model } = impatient(api, server.url, { timeout: 30_000, attempts: 1 });
+  const answers = await Promise.all(Array.from({ length: most }, () => model.respond(hello)));
+  expect(answers).toHaveLength(most);
+});
