@@ -283,18 +283,20 @@ function settling(options: CollectOptions, collected: Collected, stopping: Abort
     collected[failure ? "failed" : "scored"]++;
     const { errors = [] } = played;
     onRow?.(row, failure !== undefined, failure?.thrown ? [...errors, summarizeThrown(failure.thrown)] : errors);
-    const reason = giveUp(Number(row["_ng_task_index"]), failure);
+    const reason = giveUp(Number(row["_ng_task_index"]), failure, running);
     if (!reason || keepGoing || stop.aborted) return;
     collected.gaveUp = reason;
     stopping.abort();
   }
 
   return async (due: Due): Promise<Forked | undefined> => {
-    onRunning?.(++running);
+    running++;
+    onRunning?.(running);
     try {
       return await settle(due);
     } finally {
-      onRunning?.(--running);
+      running--;
+      onRunning?.(running);
     }
   };
 

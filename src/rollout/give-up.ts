@@ -6,22 +6,25 @@ export interface GaveUp extends RolloutFailure {
   rollouts: number;
 }
 
-/** The number of consecutive equal failures after which a collection stops. */
+/**
+ * A collection stops after this many consecutive equal failures, or after half as many as there are running rollouts if
+ * that is more. Failing rollouts end first, so a few say nothing about hundreds that are running.
+ */
 const enough = 3;
 
 /**
- * Returns a function that takes the task and the failure of each rollout, or undefined for a scored rollout, and
- * returns a reason to stop. A refused request, a failed verify or an unreachable model stops only a collection without
- * a scored rollout. Later, the reason may be a single long conversation or task, or a model that is down for a while.
- * A verify may fail for one task only, so it must fail for different tasks. `hasScored`: an earlier process has scored
- * a rollout.
+ * Returns a function that takes the task and the failure of each rollout, or undefined for a scored rollout, and the
+ * number of running rollouts. It returns a reason to stop. A refused request, a failed verify or an unreachable model
+ * stops only a collection without a scored rollout. Later, the reason may be a single long conversation or task, or a
+ * model that is down for a while. A verify may fail for one task only, so it must fail for different tasks.
+ * `hasScored`: an earlier process has scored a rollout.
  */
 export function createGiveUp(
   hasScored: boolean,
-): (task: number, failure: RolloutFailure | undefined) => GaveUp | undefined {
+): (task: number, failure: RolloutFailure | undefined, running: number) => GaveUp | undefined {
   let [rollouts, last] = [0, ""];
   const unverified = new Set<number>();
-  return (task, failure) => {
+  return (task, failure, running) => {
     if (!failure) [hasScored, last] = [true, ""];
     if (!failure || !isForAll(failure, hasScored)) {
       rollouts = 0;
@@ -36,7 +39,7 @@ export function createGiveUp(
     const key = `${failure.code} ${status} ${what.replaceAll(/\d+/g, "0")}`;
     rollouts = key === last ? rollouts + 1 : 1;
     last = key;
-    return rollouts < enough ? undefined : { ...failure, rollouts };
+    return rollouts < Math.max(enough, running / 2) ? undefined : { ...failure, rollouts };
   };
 }
 

@@ -377,6 +377,23 @@ describe("failures that would hit every rollout", () => {
     expect(await collected(out, { lines: linesOf(50) })).toEqual({ before: 0, scored: 50, failed: 0, stopped: false });
   });
 
+  test("stop it only after half as many as are running, because failing rollouts end first", async () => {
+    const options = { lines: linesOf(200), concurrency: 100 };
+    const few: Play = async (rollout, signal) => {
+      const isRefused = rollout.task % 10 === 0;
+      await new Promise((resolve) => setTimeout(resolve, isRefused ? 5 : 50));
+      return isRefused ? refused("status 400") : scored(rollout, signal);
+    };
+    expect(await collected(newOut(), { ...options, play: few })).toMatchObject({
+      scored: 180,
+      failed: 20,
+      stopped: false,
+    });
+    const all = await collected(newOut(), { ...options, play: async () => refused() });
+    expect(all).toMatchObject({ scored: 0, stopped: true });
+    expect(all.gaveUp?.rollouts).toBeLessThanOrEqual(50);
+  });
+
   test("do not stop it with keepGoing, or if they differ", async () => {
     const play: Play = async () => refused();
     const options = { lines: linesOf(6), concurrency: 1 };
