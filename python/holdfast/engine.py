@@ -10,6 +10,7 @@ import threading
 import time
 from array import array
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Callable
 
@@ -210,14 +211,17 @@ class Engine:
         heapq.heappush(self.free, slot)
 
     def _fail(self, error: Exception, joining: list[Sample]) -> None:
-        failed = list(self.active.values()) + [sample for sample in joining if sample not in self.active.values()]
-        for slot in list(self.active):
-            self._leave(slot)
+        # A joining request with tokens is active, or was answered before the failure.
+        failed = list(self.active.values()) + [sample for sample in joining if not sample.tokens]
+        self.active.clear()
         self.free = list(range(self.slots))
+        with suppress(RuntimeError):  # A lost device fails here, too. The requests still need a reply.
+            # A row that stays alive without a request would advance beyond the context, and fail every later batch.
+            self.alive.fill_(False)
+            self.positions.fill_(0)
         for sample in failed:
-            if not sample.tokens or sample.finish != "stop":
-                sample.error = f"sampling failed: {error}"
-                sample.done(sample)
+            sample.error = f"sampling failed: {error}"
+            sample.done(sample)
 
 
 def draw(logits: Tensor, temperatures: Tensor) -> tuple[Tensor, Tensor]:

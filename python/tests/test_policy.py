@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import tempfile
 import threading
@@ -29,14 +30,27 @@ def make(context: int = 128):
 
 
 def sample_all(engine, prompts, limit=20, temperature=1.0):
-    """Samples all prompts at once, and waits."""
+    """Samples all prompts at once, and waits. As many join together as there are free slots."""
     done = threading.Semaphore(0)
     samples = [Sample(list(prompt), limit, temperature, lambda _: done.release()) for prompt in prompts]
-    for one in samples:
-        engine.submit(one)
+    with engine.changed:
+        for one in samples:
+            engine.submit(one)
     for _ in samples:
         assert done.acquire(timeout=60)
     return samples
+
+
+def fail_second_pass(model):
+    """Makes one forward pass fail. The first pass computes prompts."""
+    forward, passes = model.forward, itertools.count()
+
+    def fail_once(*given):
+        if next(passes) == 1:
+            raise RuntimeError("out of memory")
+        return forward(*given)
+
+    model.forward = fail_once
 
 
 def log_probs(model, sample):
@@ -110,6 +124,31 @@ class Sampling(unittest.TestCase):
         engine = Engine(model, format.stops, slots=2)
         (sample,) = sample_all(engine, [[1] * 16])
         self.assertEqual((sample.tokens, sample.finish, sample.error), ([], "length", None))
+        engine.close()
+
+    def test_a_failed_pass_costs_only_the_requests_in_flight(self) -> None:
+        model, format = make(context=64)
+        engine = Engine(model, [], slots=4)
+        fail_second_pass(model)
+        prompt = format.encode("Add 3")
+        self.assertEqual([one.error for one in sample_all(engine, [prompt] * 4)], ["sampling failed: out of memory"] * 4)
+        # Together longer than the context, so that a row of a failed request would leave it.
+        self.assertEqual([sample_all(engine, [prompt])[0].error for _ in range(5)], [None] * 5)
+        engine.close()
+
+    def test_a_failed_pass_does_not_answer_a_request_twice(self) -> None:
+        model, _ = make()
+        # One prompt per pass, and the longest prompt first.
+        engine = Engine(model, [], slots=2, prefill_tokens=1)
+        fail_second_pass(model)
+        errors, answered = [], threading.Semaphore(0)
+        with engine.changed:
+            for length in (2, 1):
+                engine.submit(Sample([1] * length, 1, 1.0, lambda one: (errors.append(one.error), answered.release())))
+        for _ in range(2):
+            self.assertTrue(answered.acquire(timeout=60))
+        sample_all(engine, [[1]])
+        self.assertEqual(errors, [None, "sampling failed: out of memory"])
         engine.close()
 
 
