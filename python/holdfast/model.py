@@ -139,6 +139,10 @@ class TinyModel(nn.Module):
     def context(self) -> int:
         return self.config.context
 
+    @property
+    def vocabulary(self) -> int:
+        return self.config.vocabulary
+
     def new_cache(self, slots: int) -> Cache:
         config = self.config
         return Cache(config.layers, slots, config.heads, config.context, config.width // config.heads, self.norm.scale.data)
@@ -293,6 +297,11 @@ class LanguageModel(nn.Module):
         self.inner, self.context = inner, context
         # The masks of `Place` work with both attention implementations, sdpa and eager.
         self.inner.config.use_cache = False
+
+    @property
+    def vocabulary(self) -> int:
+        # The model may have more embeddings than the tokenizer has tokens, and sample their ids.
+        return self.inner.get_input_embeddings().weight.shape[0]
 
     def new_cache(self, slots: int) -> Cache:
         config = self.inner.config.get_text_config()

@@ -88,6 +88,7 @@ class Policy:
     async def complete(self, body: dict[str, Any]) -> dict[str, Any]:
         check_sampling(body)
         prompt = self.prompt_ids(body)
+        check_ids(prompt, self.model.vocabulary)
         done: asyncio.Future[Sample] = self.loop.create_future()
 
         def finish(sample: Sample) -> None:
@@ -263,6 +264,13 @@ def check_sampling(body: dict[str, Any]) -> None:
     for name, neutral in NEUTRAL.items():
         if body.get(name) not in neutral:
             raise Refusal(400, f"{name}: {json.dumps(body[name])} is not supported by this server, which samples from all tokens; remove the field")
+
+
+def check_ids(ids: list[int], vocabulary: int) -> None:
+    """Refuses a prompt that the model cannot read. In a batch, it would fail the requests of other clients."""
+    # A set of types is fast, and has bool apart from int.
+    if not ids or set(map(type, ids)) != {int} or min(ids) < 0 or max(ids) >= vocabulary:
+        raise Refusal(400, f"the prompt needs token ids from 0 to {vocabulary - 1}; check required_prefix_token_ids")
 
 
 def check_reload(headers: dict[str, str], peer: str) -> None:

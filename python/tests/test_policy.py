@@ -201,6 +201,15 @@ class Serving(unittest.TestCase):
                 self.post("/v1/chat/completions", body, timeout=5)
             self.assertEqual(refused.exception.code, 400)
 
+    def test_invalid_token_ids_are_refused_before_they_join_a_batch(self) -> None:
+        user, said = {"role": "user", "content": "Add 3."}, {"role": "assistant", "content": "Done."}
+        size = self.format.size
+        for prefix in ([1, size], [-1], [1, 2.0], ["a"], [True], "abc"):
+            with self.assertRaises(urllib.error.HTTPError) as refused:
+                self.ask([user, said, user], required_prefix_token_ids=prefix)
+            self.assertEqual(refused.exception.code, 400, prefix)
+        self.ask([user, said, user], required_prefix_token_ids=[0, size - 1])
+
     def test_unsupported_sampling_settings_are_refused(self) -> None:
         user = [{"role": "user", "content": "Add 3."}]
         for more in ({"top_p": 0.9}, {"top_k": 20}, {"stop": ["x"]}, {"n": 2}, {"tool_choice": "required"}):
