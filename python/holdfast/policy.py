@@ -52,6 +52,7 @@ class Policy:
 
     def reload(self, state: dict[str, torch.Tensor], version: int | None = None) -> int:
         """Replaces the weights between two blocks of decode steps. Returns their version."""
+        check_weights(state, self.model.state_dict())
         with self.engine.model_lock:
             self.model.load_state_dict(state)
             self.engine.version = self.engine.version + 1 if version is None else version
@@ -292,6 +293,23 @@ def load_weights(path: str) -> dict[str, torch.Tensor]:
     """Reads the weights from a checkpoint of the trainer, or from a file with a state dictionary."""
     saved = torch.load(path, map_location="cpu", **({"weights_only": True} if "weights_only" in torch.load.__doc__ else {}))
     return saved.get("model", saved)
+
+
+def check_weights(state: dict[str, torch.Tensor], present: dict[str, torch.Tensor]) -> None:
+    """Refuses weights that do not fit, before the first one is replaced: `load_state_dict` replaces those that fit."""
+    faults = [f"{name} is unknown" for name in state if name not in present]
+    for name, now in present.items():
+        given = state.get(name)
+        shape = list(getattr(given, "shape", []))
+        if given is None:
+            faults.append(f"{name} is missing")
+        elif shape != list(now.shape):
+            faults.append(f"{name} has the shape {shape} instead of {list(now.shape)}")
+        elif not given.to(now.dtype).isfinite().all():
+            faults.append(f"{name} has values that are not finite numbers")
+    if faults:
+        more = f"; and {len(faults) - 5} more" if len(faults) > 5 else ""
+        raise Refusal(400, f"the weights do not fit the model: {'; '.join(faults[:5])}{more}")
 
 
 def main() -> None:

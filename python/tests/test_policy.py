@@ -245,6 +245,27 @@ class Serving(unittest.TestCase):
         self.assertNotEqual(before["choices"][0]["logprobs"], after["choices"][0]["logprobs"])
         self.assertEqual([one["choices"][0]["policy_version"] for one in (before, after)], [0, 1])
 
+    def test_weights_that_do_not_fit_replace_nothing(self) -> None:
+        before = {name: weight.clone() for name, weight in self.model.state_dict().items()}
+        first, last = list(before)[0], list(before)[-1]
+        changed = {name: weight + 1 for name, weight in before.items()}
+        wrong = {
+            "is unknown": {**changed, "other": changed[last]},
+            "is missing": {name: weight for name, weight in changed.items() if name != last},
+            "has the shape [3] instead of [32]": {**changed, last: torch.ones(3)},
+            "not finite": {**changed, first: changed[first] * float("nan")},
+        }
+        with tempfile.TemporaryDirectory() as folder:
+            for says, state in wrong.items():
+                torch.save(state, Path(folder) / "other.pt")
+                with self.assertRaises(urllib.error.HTTPError) as refused:
+                    self.post("/reload", {"path": f"{folder}/other.pt"})
+                self.assertEqual(refused.exception.code, 400)
+                for name, weight in self.model.state_dict().items():
+                    self.assertTrue(torch.equal(weight, before[name]), f"{says}: {name}")
+                self.assertIn(says, json.load(refused.exception)["error"]["message"])
+        self.assertEqual(self.policy.health()["version"], 0)
+
     def test_many_requests_at_once_are_all_answered(self) -> None:
         replies = []
         ask = lambda: replies.append(self.ask([{"role": "user", "content": "Add 3."}])["usage"]["completion_tokens"])
