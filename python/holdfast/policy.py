@@ -12,6 +12,7 @@ import asyncio
 import gc
 import ipaddress
 import json
+import math
 import sys
 import threading
 import time
@@ -101,7 +102,7 @@ class Policy:
 
         limit = body.get("max_tokens") or body.get("max_completion_tokens") or 256
         temperature = body.get("temperature")
-        sample = Sample(prompt, int(limit), 1.0 if temperature is None else float(temperature), finish)
+        sample = Sample(prompt, limit, 1.0 if temperature is None else float(temperature), finish)
         self.engine.submit(sample)
         try:
             await done
@@ -110,6 +111,9 @@ class Policy:
             raise
         if sample.error:
             raise Refusal(500, sample.error)
+        if not all(map(math.isfinite, sample.log_probs)):
+            # JSON has no NaN, and a trainer must not learn from such an answer.
+            raise Refusal(500, "the model computed log-probabilities that are not finite; check its weights and its dtype")
         return self._completion(body, sample)
 
     def _deliver(self) -> None:
@@ -237,7 +241,7 @@ class Connection(asyncio.Protocol):
             self._next()
 
     def _reply(self, status: int, reply: dict[str, Any], keep: bool) -> None:
-        text = json.dumps(reply).encode()
+        text = json.dumps(reply, allow_nan=False).encode()
         head = "HTTP/1.1 %d %s\r\ncontent-type: application/json\r\ncontent-length: %d\r\nconnection: %s\r\n\r\n"
         self.transport.write((head % (status, REASONS[status], len(text), "keep-alive" if keep else "close")).encode() + text)
         if not keep:
@@ -253,8 +257,9 @@ class Refusal(Exception):
 REASONS = {200: "OK", 400: "Bad Request", 403: "Forbidden", 404: "Not Found", 500: "Internal Server Error"}
 
 
-# The values with which a field changes nothing. Other values are refused, because the log-probabilities would be wrong.
+# The values with which a field changes nothing. Other values are refused, because the answer would not be the requested one.
 NEUTRAL: dict[str, tuple[Any, ...]] = {
+    "stream": (None, False), "response_format": (None, {"type": "text"}),
     "top_p": (None, 1), "top_k": (None, 0, -1), "min_p": (None, 0), "stop": (None, [], ""), "n": (None, 1), "logit_bias": (None, {}),
     "presence_penalty": (None, 0), "frequency_penalty": (None, 0), "repetition_penalty": (None, 1), "tool_choice": (None, "auto", "none"),
 }
@@ -264,7 +269,16 @@ def check_sampling(body: dict[str, Any]) -> None:
     """Refuses settings that this server does not support."""
     for name, neutral in NEUTRAL.items():
         if body.get(name) not in neutral:
-            raise Refusal(400, f"{name}: {json.dumps(body[name])} is not supported by this server, which samples from all tokens; remove the field")
+            raise Refusal(400, f"{name}: {json.dumps(body[name])} is not supported by this server; remove the field")
+    for name in ("max_tokens", "max_completion_tokens"):
+        limit = body.get(name)
+        if limit is not None and (type(limit) is not int or limit < 1):
+            raise Refusal(400, f"{name}: {json.dumps(limit)} is not a whole number of at least 1")
+    temperature = body.get("temperature")
+    is_number = temperature is None or type(temperature) in (int, float)
+    # Logits divided by a tiny temperature overflow.
+    if not is_number or not (temperature in (None, 0) or 1e-3 <= temperature < math.inf):
+        raise Refusal(400, f"temperature: {json.dumps(temperature)} is neither 0 nor a number of at least 0.001")
 
 
 def check_ids(ids: list[int], vocabulary: int) -> None:

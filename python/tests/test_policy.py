@@ -212,12 +212,25 @@ class Serving(unittest.TestCase):
 
     def test_unsupported_sampling_settings_are_refused(self) -> None:
         user = [{"role": "user", "content": "Add 3."}]
-        for more in ({"top_p": 0.9}, {"top_k": 20}, {"stop": ["x"]}, {"n": 2}, {"tool_choice": "required"}):
+        refused_settings = [{"top_p": 0.9}, {"top_k": 20}, {"stop": ["x"]}, {"n": 2}, {"tool_choice": "required"}]
+        refused_settings += [{"stream": True}, {"response_format": {"type": "json_object"}}]
+        refused_settings += [{"max_tokens": limit} for limit in (0, -4, 2.7, "7", True, float("inf"))]
+        refused_settings += [{"temperature": value} for value in (-1, float("nan"), float("inf"), 1e-4, "1", True)]
+        for more in refused_settings:
             with self.assertRaises(urllib.error.HTTPError) as refused:
                 self.ask(user, **more)
             self.assertEqual(refused.exception.code, 400)
             self.assertIn(f"{next(iter(more))}: ", json.load(refused.exception)["error"]["message"])
-        self.ask(user, top_p=1.0, top_k=-1, stop=None, n=1, tool_choice="auto")
+        self.ask(user, top_p=1.0, top_k=-1, stop=None, n=1, tool_choice="auto", stream=False, response_format={"type": "text"})
+        self.ask(user, max_tokens=None, max_completion_tokens=1, temperature=1e-3)
+
+    def test_log_probs_that_are_not_finite_fail_the_request(self) -> None:
+        with torch.no_grad():
+            self.model.norm.scale.fill_(float("nan"))
+        with self.assertRaises(urllib.error.HTTPError) as refused:
+            self.ask([{"role": "user", "content": "Add 3."}])
+        self.assertEqual(refused.exception.code, 500)
+        self.assertIn("not finite", json.load(refused.exception)["error"]["message"])
 
     def test_weights_are_not_replaced_for_web_pages_or_other_machines(self) -> None:
         json_type = {"content-type": "application/json"}
