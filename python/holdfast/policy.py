@@ -209,41 +209,51 @@ class Connection(asyncio.Protocol):
         self.received += data
         if self.task is None:
             self._next()
+        elif len(self.received) > LONGEST_HEAD + LONGEST_BODY:
+            self.transport.abort()
 
     def connection_lost(self, error: Exception | None) -> None:
         if self.task is not None:
             self.task.cancel()
 
     def _next(self) -> None:
-        end = self.received.find(b"\r\n\r\n")
+        end = self.received.find(b"\r\n\r\n", 0, LONGEST_HEAD)
         if end < 0:
+            if len(self.received) >= LONGEST_HEAD:
+                self._reply(431, {"error": {"message": f"the headers are longer than {LONGEST_HEAD} bytes"}}, keep=False)
             return
         first, *lines = self.received[:end].decode("latin-1").split("\r\n")
         headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
         words, size = first.split(" "), headers.get("content-length", "0")
-        if len(words) != 3 or not size.isdigit() or "transfer-encoding" in headers:
+        is_size = size.isascii() and size.isdigit() and len(size) <= 15
+        if len(words) != 3 or not is_size or "transfer-encoding" in headers:
             self._reply(400, {"error": {"message": "send HTTP/1.1 with a content-length"}}, keep=False)
+            return
+        if int(size) > LONGEST_BODY:
+            self._reply(413, {"error": {"message": f"the body is longer than {LONGEST_BODY} bytes"}}, keep=False)
             return
         whole = end + 4 + int(size)
         if len(self.received) < whole:
             return
         content = bytes(self.received[end + 4 : whole])
         del self.received[:whole]
-        keep = headers.get("connection", "").lower() != "close"
+        wishes = [one.strip() for one in headers.get("connection", "").lower().split(",")]
+        keep = "close" not in wishes and (words[2] != "HTTP/1.0" or "keep-alive" in wishes)
         self.task = self.policy.loop.create_task(self._serve(words[0], words[1].split("?")[0], content, headers, keep))
 
     async def _serve(self, method: str, path: str, content: bytes, headers: dict[str, str], keep: bool) -> None:
         peer = (self.transport.get_extra_info("peername") or ("",))[0]
         status, reply = await self.policy.answer(method, path, content, headers, peer)
         self.task = None
-        self._reply(status, reply, keep)
+        self._reply(status, reply, keep, whole=method != "HEAD")
         if keep:
             self._next()
 
-    def _reply(self, status: int, reply: dict[str, Any], keep: bool) -> None:
+    def _reply(self, status: int, reply: dict[str, Any], keep: bool, whole: bool = True) -> None:
         text = json.dumps(reply, allow_nan=False).encode()
         head = "HTTP/1.1 %d %s\r\ncontent-type: application/json\r\ncontent-length: %d\r\nconnection: %s\r\n\r\n"
-        self.transport.write((head % (status, REASONS[status], len(text), "keep-alive" if keep else "close")).encode() + text)
+        written = (head % (status, REASONS[status], len(text), "keep-alive" if keep else "close")).encode()
+        self.transport.write(written + text if whole else written)
         if not keep:
             self.transport.close()
 
@@ -254,7 +264,13 @@ class Refusal(Exception):
         self.status = status
 
 
-REASONS = {200: "OK", 400: "Bad Request", 403: "Forbidden", 404: "Not Found", 500: "Internal Server Error"}
+REASONS = {
+    200: "OK", 400: "Bad Request", 403: "Forbidden", 404: "Not Found", 413: "Content Too Large",
+    431: "Request Header Fields Too Large", 500: "Internal Server Error",
+}
+
+# In bytes. Without limits, one client could fill the memory of the trainer.
+LONGEST_HEAD, LONGEST_BODY = 64 * 1024, 64 * 1024 * 1024
 
 
 # The values with which a field changes nothing. Other values are refused, because the answer would not be the requested one.

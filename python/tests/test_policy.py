@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import itertools
 import json
+import socket
 import tempfile
 import threading
 import unittest
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
+from unittest import mock
 
 from .support import needs_torch
 
@@ -278,6 +281,35 @@ class Serving(unittest.TestCase):
                     self.assertTrue(torch.equal(weight, before[name]), f"{says}: {name}")
                 self.assertIn(says, json.load(refused.exception)["error"]["message"])
         self.assertEqual(self.policy.health()["version"], 0)
+
+    def raw(self, text: str) -> bytes:
+        """Sends a text, and returns all bytes up to the end of the connection."""
+        with socket.create_connection((self.policy.host, self.policy.port), timeout=5) as connection:
+            connection.sendall(text.encode("latin-1"))
+            return b"".join(iter(lambda: connection.recv(65536), b""))
+
+    def test_a_malformed_or_endless_request_is_refused_and_closes_its_connection(self) -> None:
+        sizes = {"\u00b2": 400, "-1": 400, "9" * 16: 400, "9" * 5000: 400, str(64 * 1024 * 1024 + 1): 413}
+        for size, status in sizes.items():
+            reply = self.raw(f"POST /v1/chat/completions HTTP/1.1\r\ncontent-length: {size}\r\n\r\n")
+            self.assertTrue(reply.startswith(f"HTTP/1.1 {status} ".encode()), reply)
+        start = "GET /health HTTP/1.1\r\nx: "
+        self.assertTrue(self.raw(start + "x" * (64 * 1024 - len(start))).startswith(b"HTTP/1.1 431 "))
+
+    def test_a_client_that_keeps_sending_while_its_request_is_open_is_disconnected(self) -> None:
+        body = '{"messages":[]}'
+        text = f"POST /v1/chat/completions HTTP/1.1\r\ncontent-length: {len(body)}\r\n\r\n{body}" + "x" * 1_000_000
+        with self.policy.engine.model_lock, mock.patch("holdfast.policy.LONGEST_BODY", 100), suppress(ConnectionError):
+            self.assertEqual(self.raw(text), b"")
+
+    def test_a_connection_closes_when_the_client_asks_for_it(self) -> None:
+        for rest in ("1.1\r\nConnection: keep-alive, Close", "1.0"):
+            self.assertIn(b"connection: close", self.raw(f"GET /health HTTP/{rest}\r\n\r\n"))
+        both = self.raw("GET /health HTTP/1.0\r\nconnection: keep-alive\r\n\r\nGET /health HTTP/1.0\r\n\r\n")
+        self.assertEqual(both.count(b"HTTP/1.1 200 OK"), 2)
+
+    def test_a_reply_to_head_has_no_body(self) -> None:
+        self.assertTrue(self.raw("HEAD /health HTTP/1.0\r\n\r\n").endswith(b"\r\n\r\n"))
 
     def test_many_requests_at_once_are_all_answered(self) -> None:
         replies = []
