@@ -38,6 +38,7 @@ class Policy:
         self.requests, self.retokenised = 0, 0
         self.finished: deque[tuple[asyncio.Future[Sample], Sample]] = deque()
         self.woken = False
+        self.connections: set[Connection] = set()
         self.loop = asyncio.new_event_loop()
         started = threading.Event()
         self.failed: BaseException | None = None
@@ -72,9 +73,9 @@ class Policy:
         }
 
     def close(self) -> None:
+        """Ends the server and its engine. Clients with an open request lose their connection."""
         self.loop.call_soon_threadsafe(self.loop.stop)
-        self.thread.join(timeout=10)
-        self.engine.close()
+        self.thread.join(timeout=40)
 
     # Answers
 
@@ -162,7 +163,16 @@ class Policy:
             started.set()
         self.loop.run_forever()
         server.close()
+        self.loop.run_until_complete(self._disconnect())
+        # Closed before the loop, which the engine wakes for each answer.
+        self.engine.close()
         self.loop.close()
+
+    async def _disconnect(self) -> None:
+        for connection in self.connections:
+            connection.transport.abort()
+        # A lost connection cancels its task.
+        await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()}, return_exceptions=True)
 
     async def answer(self, method: str, path: str, content: bytes, headers: dict[str, str], peer: str) -> tuple[int, dict[str, Any]]:
         try:
@@ -204,6 +214,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: Any) -> None:
         self.transport = transport
+        self.policy.connections.add(self)
 
     def data_received(self, data: bytes) -> None:
         self.received += data
@@ -213,6 +224,7 @@ class Connection(asyncio.Protocol):
             self.transport.abort()
 
     def connection_lost(self, error: Exception | None) -> None:
+        self.policy.connections.discard(self)
         if self.task is not None:
             self.task.cancel()
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
+import http.client
 import itertools
 import json
 import socket
 import tempfile
 import threading
+import time
 import unittest
 import urllib.request
 from contextlib import suppress
@@ -310,6 +313,34 @@ class Serving(unittest.TestCase):
 
     def test_a_reply_to_head_has_no_body(self) -> None:
         self.assertTrue(self.raw("HEAD /health HTTP/1.0\r\n\r\n").endswith(b"\r\n\r\n"))
+
+    def test_a_closed_server_disconnects_its_clients(self) -> None:
+        policy = Policy(*make(), slots=4)
+        forward = policy.model.forward
+        policy.model.forward = lambda *given: (time.sleep(0.02), forward(*given))[1]
+        policy.engine.stops.clear()
+        failures = []
+
+        def ask() -> None:
+            body = b'{"messages":[],"max_tokens":100}'
+            try:
+                urllib.request.urlopen(f"{policy.url}/chat/completions", body, timeout=10)
+            except OSError as error:
+                failures.append(error)
+
+        clients = [threading.Thread(target=ask) for _ in range(3)]
+        for client in clients:
+            client.start()
+        while len(policy.engine.active) < 3:
+            time.sleep(0.001)
+        with self.assertNoLogs("asyncio"), mock.patch("threading.excepthook") as unhandled:
+            policy.close()
+            for client in clients:
+                client.join()
+            del policy, forward
+            gc.collect()
+        self.assertEqual([type(one) for one in failures], [http.client.RemoteDisconnected] * 3)
+        unhandled.assert_not_called()
 
     def test_many_requests_at_once_are_all_answered(self) -> None:
         replies = []
