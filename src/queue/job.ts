@@ -44,7 +44,7 @@ export interface Trouble {
 export const queueName = "rollouts";
 
 /** Seconds for which a result is kept for its collector: a week. */
-const kept = 7 * 24 * 3600;
+export const kept = 7 * 24 * 3600;
 
 /** Number of events that BullMQ keeps: few, because nothing reads them, and each may contain a whole transcript. */
 const events = 10;
@@ -68,6 +68,9 @@ export const parseCollectionKey = (jobId: string): string => jobId.split(".", 1)
 
 /** The channel that announces a collection's finished jobs. Its collector subscribes while it runs. */
 export const doneChannel = (prefix: string, runKey: string): string => `${prefix}:done:${runKey}`;
+
+/** The key that tells workers that a collection is over: nobody takes its results any more. */
+export const overKey = (prefix: string, runKey: string): string => `${prefix}:over:${runKey}`;
 
 export function parseTrouble(progress: unknown): Trouble | undefined {
   const { type = "returned", reason, worker, times } = Object(progress) as Partial<Trouble>;

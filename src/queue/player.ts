@@ -9,6 +9,8 @@ import { connectQueue, type QueueAddress } from "./connection.ts";
 import {
   doneChannel,
   toJobId,
+  kept,
+  overKey,
   queueOptions,
   queueName,
   parseCollectionKey,
@@ -52,7 +54,7 @@ export async function openQueuePlayer({ address, collection, say }: QueuePlayerO
   /** Pending removals from the queue. */
   const leaving = new Set<Promise<unknown>>();
   let isCancelled = false;
-  let isOver = false;
+  let isClosed = false;
   let newest = Date.now();
 
   const listener = connection.listener();
@@ -84,7 +86,7 @@ export async function openQueuePlayer({ address, collection, say }: QueuePlayerO
   /** Takes a job's result, or queues the job again if the queue has lost it. */
   async function look(id: string): Promise<void> {
     const found = waiting.get(id);
-    if (!found || isOver) return;
+    if (!found || isClosed) return;
     found.putting = found.putting.then(() => putIfWanted(id, found));
     await found.putting;
   }
@@ -101,7 +103,7 @@ export async function openQueuePlayer({ address, collection, say }: QueuePlayerO
    */
   function complain(thrown: unknown): void {
     const text = `the queue at ${address.shown} refused a job, which will be sent again: ${messageOf(thrown)}`;
-    if (isOver || Date.now() - (complaints.get(text) ?? 0) < sayEvery) return;
+    if (isClosed || Date.now() - (complaints.get(text) ?? 0) < sayEvery) return;
     complaints.set(text, Date.now());
     say(text);
   }
@@ -119,11 +121,11 @@ export async function openQueuePlayer({ address, collection, say }: QueuePlayerO
     }
     // With many jobs a check takes long, so checks take at most a tenth of the time.
     const pause = Math.max(lookEvery, 10 * (Date.now() - began));
-    if (!isOver) timer = setTimeout(() => void lookAround(), pause);
+    if (!isClosed) timer = setTimeout(() => void lookAround(), pause);
   }
 
   async function lookIfDone(id: string): Promise<void> {
-    if (isOver) return;
+    if (isClosed) return;
     const state = await queue.getJobState(id);
     if (["completed", "failed", "unknown"].includes(state)) await look(id);
   }
@@ -192,11 +194,15 @@ export async function openQueuePlayer({ address, collection, say }: QueuePlayerO
         stopListening = onAbort(signal, cancel);
         if (!signal.aborted) void look(id);
       }),
-    /** After a cancellation, removes jobs that have not started. Otherwise removes jobs left by killed processes. */
-    async stop() {
+    /**
+     * After a cancellation, removes jobs that have not started. Otherwise removes jobs left by killed processes. If the
+     * collection is over, workers also end its running rollouts, and drop their results.
+     */
+    async stop(isOver = false) {
+      if (isOver) await connection.client.set(overKey(connection.prefix, mine), "1", "EX", kept).catch(complain);
       await Promise.all(leaving);
-      if (!isCancelled) await clear();
-      isOver = true;
+      if (isOver || !isCancelled) await clear();
+      isClosed = true;
       clearTimeout(timer);
       await queue.close();
       connection.close();

@@ -15,6 +15,10 @@ export interface Playing {
   lose(): void;
   /** Ends the rollout because this worker stops. */
   stop(): void;
+  /** True once the rollout's collection is over. */
+  readonly isOver: boolean;
+  /** Ends the rollout because its collection is over. */
+  endOver(): void;
   end(): void;
 }
 
@@ -22,6 +26,7 @@ export interface Playing {
 export function createPlaying(extend: () => Promise<number>): Playing {
   const stopping = new AbortController();
   let isLost = false;
+  let isOver = false;
   let isRenewing = false;
   const lose = (): void => {
     isLost = true;
@@ -48,6 +53,13 @@ export function createPlaying(extend: () => Promise<number>): Playing {
       }
     },
     stop: () => stopping.abort(),
+    get isOver() {
+      return isOver;
+    },
+    endOver() {
+      isOver = true;
+      stopping.abort();
+    },
   };
 }
 

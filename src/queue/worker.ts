@@ -6,7 +6,7 @@ import { messageOf } from "../core/errors.ts";
 import type { Play, Played } from "../core/rollout.ts";
 import type { Collections } from "./collections.ts";
 import { connectQueue, toKeyPrefix, type QueueAddress } from "./connection.ts";
-import { doneChannel, parseJob, queueName, toCollectionKey, parseTrouble } from "./job.ts";
+import { doneChannel, overKey, parseCollectionKey, parseJob, queueName, toCollectionKey, parseTrouble } from "./job.ts";
 import type { QueuedCollection, JobData } from "./job.ts";
 import { createPlaying, mostStopping, orAfter, playUntil, type Playing } from "./playing.ts";
 import { toConnectionName, formatName, shownName } from "./worker-name.ts";
@@ -129,7 +129,7 @@ export async function startQueueWorker(options: QueueWorkerOptions): Promise<Que
     // The seconds do not include the time spent waiting for a worker.
     const result: Played = { ...ended, seconds: (performance.now() - began) / 1000 };
     if (own.isLost) throw lost(job);
-    if (result.outcome !== "failed") return result;
+    if (result.outcome !== "failed" || own.isOver) return result;
     if (own.signal.aborted)
       return putBack(job, token, 0, { type: "returned", reason: "the worker is stopping", times });
     const { kind, reason } = result.failure;
@@ -158,6 +158,17 @@ export async function startQueueWorker(options: QueueWorkerOptions): Promise<Que
       // `queue status`, the collector and the next worker read the progress.
       await job.updateProgress({ type: "crashed", reason, times, worker: shownName(name) }).catch(() => undefined);
     }
+  }
+
+  const isOver = async (keys: string[]): Promise<boolean[]> =>
+    (await connection.client.mget(keys.map((key) => overKey(connection.prefix, key)))).map((mark) => mark !== null);
+
+  /** Ends the running rollouts of collections that are over. */
+  async function endOver(): Promise<void> {
+    const keys = [...new Set([...playing.keys()].map(parseCollectionKey))];
+    if (keys.length === 0) return;
+    const over = await isOver(keys);
+    for (const [id, each] of playing) if (over[keys.indexOf(parseCollectionKey(id))]) each.endOver();
   }
 
   /** Offers a job again, now or later. The thrown error tells BullMQ that the job is already handled. */
@@ -197,25 +208,27 @@ export async function startQueueWorker(options: QueueWorkerOptions): Promise<Que
   });
   const renewing = setInterval(() => {
     for (const each of playing.values()) each.renew().catch(() => undefined);
+    endOver().catch(() => undefined);
   }, renewEvery);
   worker.on("error", (error) => {
     if (!isExpected(error)) say(`the queue failed: ${messageOf(error)}`);
   });
-  const tell = ({ id, data }: RolloutJob): void => {
-    // The message only saves time, because the collector also polls.
-    const channel = doneChannel(connection.prefix, toCollectionKey(data.collection.run));
-    connection.client.publish(channel, id as string).catch(() => undefined);
-  };
+  /** Announces a result, or drops it if its collection is over. The message only saves time: the collector also polls. */
+  async function tell(job: RolloutJob): Promise<void> {
+    const key = toCollectionKey(job.data.collection.run);
+    const listeners = await connection.client.publish(doneChannel(connection.prefix, key), job.id as string);
+    if (listeners === 0 && (await isOver([key]))[0]) await job.remove();
+  }
   worker.on("completed", (job, played) => {
     const { kind, reason } = played.outcome === "failed" ? played.failure : {};
     onEvent(kind ? toEvent("failed", job, `${kind}: ${reason}`) : toEvent("played", job));
-    tell(job);
+    tell(job).catch(() => undefined);
   });
   worker.on("failed", (job, error) => {
     if (!job) return;
     if (!parseJob(job.data)) return say(`the queue has a job that was not created by Holdfast: ${job.id}`);
     onEvent(toEvent("failed", job, messageOf(error)));
-    tell(job);
+    tell(job).catch(() => undefined);
   });
 
   return {

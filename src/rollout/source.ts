@@ -49,8 +49,8 @@ export interface Player {
   play: Play;
   /** Returns the author's code that was running when a rollout was interrupted; undefined if unknown. */
   readCut?(rollout: Rollout): Promise<string | undefined>;
-  /** Waits for running rollouts. */
-  stop(): Promise<void>;
+  /** Waits for running rollouts. `isOver`: nobody will continue the collection, so nothing of it is kept. */
+  stop(isOver?: boolean): Promise<void>;
 }
 
 /** A player's settings. Collections limit only the steps, and add step rewards later. */

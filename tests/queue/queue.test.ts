@@ -45,7 +45,7 @@ const playedOf = ({ session, task }: Rollout, reward = task): Played => ({
 async function newPlayer(run = "one", say: (text: string) => void = () => undefined): Promise<Player> {
   const player = await openQueuePlayer({ address: addressTo(redis.port), collection: collectionOf(run), say });
   let stopping: Promise<void> | undefined;
-  const own = { ...player, stop: () => (stopping ??= player.stop()) };
+  const own = { ...player, stop: (isOver?: boolean) => (stopping ??= player.stop(isOver)) };
   onTestFinished(() => own.stop());
   return own;
 }
@@ -131,6 +131,25 @@ describe("a queue", () => {
     expect(Number(await redis.command("dbsize"))).toBeLessThan(10);
     const events = await redis.command("xlen", "{holdfast:queue}:rollouts:events");
     expect(Number(events)).toBeLessThan(250);
+  });
+
+  test("a collection that is over ends its running rollouts, and leaves nothing behind", async () => {
+    const worker = await newWorker(untilCancelled, { concurrency: 2 });
+    const [over, other] = [await newPlayer("over"), await newPlayer("other")];
+    const cancelling = new AbortController();
+    const cancelled = [1, 2, 3].map((task) => over.play(rolloutOf(task), cancelling.signal));
+    await expect.poll(() => worker.begun).toHaveLength(2);
+    const waiting = other.play(rolloutOf(4), never);
+    cancelling.abort();
+    await Promise.all(cancelled);
+    await over.stop(true);
+    // The worker is free for the other collection, and the results of the first are gone.
+    await expect.poll(() => worker.begun).toHaveLength(3);
+    await worker.stop(0);
+    const { collections } = await queueStatus(addressTo(redis.port));
+    expect(collections).toMatchObject([{ title: "dice: other" }]);
+    await newWorker(atOnce);
+    expect(await waiting).toMatchObject({ outcome: "scored" });
   });
 
   test("two collections get their own results", async () => {

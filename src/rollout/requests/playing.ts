@@ -5,7 +5,7 @@ import type { Store } from "../../core/store.ts";
 import { isHoldfastError } from "../../core/errors.ts";
 import type { Telemetry } from "../../telemetry/start.ts";
 import { createAgents } from "../agents.ts";
-import { collect } from "../collect.ts";
+import { collect, type Collected } from "../collect.ts";
 import { forgetIn } from "../forget.ts";
 import { createPlaces, type Places } from "../places.ts";
 import { createPlayer } from "../play/player.ts";
@@ -105,22 +105,28 @@ export function createPlaying(options: PlayingOptions) {
     }
     log.follow = createGrouping(branches, (task) => rolloutsOf(asked) * (tasks.occurrences.get(task) ?? 0));
     const player = await options.playerFor?.(asked, run);
-    const { gaveUp, stopped } = await collect({
-      tasks: tasks.rows(),
-      prepare,
-      play: player?.play ?? play,
-      output: requestOutput(log, asked.groups ?? false),
-      run,
-      seed,
-      randomSeed,
-      repeats,
-      branches,
-      concurrency,
-      lane: places.lane(concurrency),
-      attempts,
-      signal,
-      forget: forgetIn(store),
-    }).finally(() => player?.stop());
+    let done: Collected | undefined;
+    try {
+      done = await collect({
+        tasks: tasks.rows(),
+        prepare,
+        play: player?.play ?? play,
+        output: requestOutput(log, asked.groups ?? false),
+        run,
+        seed,
+        randomSeed,
+        repeats,
+        branches,
+        concurrency,
+        lane: places.lane(concurrency),
+        attempts,
+        signal,
+        forget: forgetIn(store),
+      });
+    } finally {
+      await player?.stop(done?.gaveUp !== undefined || log.state.isCancelled);
+    }
+    const { gaveUp, stopped } = done;
     if (!gaveUp) return { isStopped: stopped };
     return { isStopped: false, error: { code: gaveUp.code ?? "internal", message: gaveUp.reason } };
   }
