@@ -287,7 +287,7 @@ LONGEST_HEAD, LONGEST_BODY = 64 * 1024, 64 * 1024 * 1024
 
 # The values with which a field changes nothing. Other values are refused, because the answer would not be the requested one.
 NEUTRAL: dict[str, tuple[Any, ...]] = {
-    "stream": (None, False), "response_format": (None, {"type": "text"}),
+    "response_format": (None, {"type": "text"}),
     "top_p": (None, 1), "top_k": (None, 0, -1), "min_p": (None, 0), "stop": (None, [], ""), "n": (None, 1), "logit_bias": (None, {}),
     "presence_penalty": (None, 0), "frequency_penalty": (None, 0), "repetition_penalty": (None, 1), "tool_choice": (None, "auto", "none"),
 }
