@@ -5,7 +5,10 @@ interface SampledTokens {
   /** The token ids of the prompt. */
   prompt: readonly number[];
   generated: readonly number[];
-  /** The number of log-probabilities, normally one per generated token; undefined if the server sent none. */
+  /**
+   * The number of log-probabilities, normally one per generated token; undefined if the server sent none, and NaN if
+   * one of them is not a number.
+   */
   logProbs: number | undefined;
   /** Whether the token ids and the log-probabilities name the same tokens. */
   isAgreed: boolean;
@@ -15,14 +18,14 @@ interface SampledTokens {
 function tokensOn(item: Item): SampledTokens | undefined {
   const { prompt_token_ids: prompt } = item;
   const generated = generatedOn(item);
-  if (!isList(prompt) || !generated) return undefined;
+  if (!isIds(prompt) || !generated) return undefined;
   return { prompt, generated, logProbs: countLogProbs(item), isAgreed: channelsAgree(item, generated) };
 }
 
 /** Returns the ids of an item's sampled tokens. Some servers send them only inside the log-probabilities. */
 function generatedOn(item: Item): readonly number[] | undefined {
   const generated = item["generation_token_ids"] ?? item["token_ids"];
-  if (isList(generated)) return generated;
+  if (isList(generated)) return isIds(generated) ? generated : undefined;
   const ids = namedTokens(item);
   return ids && ids.length > 0 && ids.every((id) => id !== undefined) ? ids : undefined;
 }
@@ -53,10 +56,12 @@ const channelsAgree = (item: Item, generated: readonly number[]): boolean =>
   namedTokens(item)?.every((id, at) => id === undefined || id === generated[at]) ?? true;
 
 function countLogProbs({ generation_log_probs: list, logprobs }: Item): number | undefined {
-  if (isList(list)) return list.length;
   const { content } = Object(logprobs) as { content?: unknown };
-  return isList(content) ? content.length : undefined;
+  const found = isList(list) ? list : isList(content) ? content.map((entry) => numberIn(entry)) : undefined;
+  return found?.every((logProb) => typeof logProb === "number") === false ? NaN : found?.length;
 }
+
+const numberIn = (entry: unknown): unknown => (Object(entry) as { logprob?: unknown }).logprob;
 
 /**
  * Returns the tokens up to the last answer that has them: the start of the next prompt. A server that tokenizes the
@@ -71,7 +76,8 @@ export function prefixTokens(input: readonly Item[]): number[] | undefined {
 /**
  * Returns the number, from 1, of the first answer whose tokens do not continue the previous answer's tokens; undefined
  * if all do. Each prompt must start with the previous prompt and the tokens generated for it. If one answer has tokens,
- * every answer needs them. If there are log-probabilities, each token must have one, and both must name the same token.
+ * every answer needs them. The same applies to log-probabilities: each token must have one, and both must name the same
+ * token.
  */
 export function brokenAnswer(answers: readonly (readonly Item[])[]): number | undefined {
   const carriers = answers.map((items) => items.find(hasTokens));
@@ -92,6 +98,7 @@ function continues(
   if (!isAgreed) return false;
   if (logProbs !== undefined && logProbs !== generated.length) return false;
   if (!before) return true;
+  if ((logProbs === undefined) !== (before.logProbs === undefined)) return false;
   const { length } = before.prompt;
   if (prompt.length < length + before.generated.length) return false;
   return (
@@ -99,4 +106,6 @@ function continues(
   );
 }
 
-const isList = (value: unknown): value is number[] => Array.isArray(value);
+const isList = (value: unknown): value is unknown[] => Array.isArray(value);
+
+const isIds = (value: unknown): value is number[] => isList(value) && value.every((id) => Number.isInteger(id));

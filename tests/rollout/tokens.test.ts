@@ -116,5 +116,10 @@ describe("a chain of tokens", () => {
     ["breaks at an answer without tokens", [item([1], [2]), item(undefined, undefined), item([1, 2, 3], [4])], 2],
     ["breaks at an answer without the tokens of its prompt", [item(undefined, [2])], 1],
     ["breaks at missing log-probabilities", [item([1], [2, 3], [-0.5])], 1],
+    ["breaks at an answer without log-probabilities", [item([1], [2], [-0.5]), item([1, 2, 3], [4])], 2],
+    ["breaks at the first answer with log-probabilities", [item([1], [2]), item([1, 2, 3], [4], [-0.5])], 2],
+    ["breaks at a log-probability that is not a number", [item([1], [2], [null as never])], 1],
+    ["breaks at a token id that is not an integer", [item([1], [2.5])], 1],
+    ["breaks at a prompt's token id that is not an integer", [item([1], [2]), item([1, 2, "3" as never], [4])], 2],
   ])("%s", (_, answers, wanted) => expect(brokenAnswer(answers)).toBe(wanted));
 });
