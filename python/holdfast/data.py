@@ -58,7 +58,7 @@ def read_row(row: Row, branch: Sequence[dict[str, int]] = ()) -> Episode | str:
     """Reads a row. If the row cannot be trained on, returns the reason in one or two words. `branch` is the request's field."""
     if row.get("token_chain") == "broken":
         return "broken tokens"
-    if row.get("main") == "ambiguous":
+    if (row.get("harness") or {}).get("main") == "ambiguous":
         return "ambiguous transcript"
     if row.get("mask_sample"):
         return "masked"

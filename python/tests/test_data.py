@@ -53,7 +53,7 @@ class Reading(unittest.TestCase):
         broken = row(answers=(("a", [1, 2], [3, 4]), ("b", [1, 2, 8, 4, 9], [5])))
         no_log_probs = row()
         no_log_probs["response"]["output"][0]["logprobs"] = None
-        collected.add([row(), row(mask_sample=True), row(reward=None), broken, row(mask_sample=True, token_chain="broken"), no_log_probs, row(answers=()), row(main="ambiguous")])
+        collected.add([row(), row(mask_sample=True), row(reward=None), broken, row(mask_sample=True, token_chain="broken"), no_log_probs, row(answers=()), row(harness={"name": "h", "main": "ambiguous"})])
         self.assertEqual(len(collected.episodes), 1)
         self.assertEqual(dict(collected.left_out), {"masked": 1, "no reward": 1, "broken tokens": 2, "no log-probs": 1, "no tokens": 1, "ambiguous transcript": 1})
 
