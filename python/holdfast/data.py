@@ -62,18 +62,23 @@ def read_row(row: Row, branch: Sequence[dict[str, int]] = ()) -> Episode | str:
         return "ambiguous transcript"
     if row.get("mask_sample"):
         return "masked"
-    if not isinstance(row.get("reward"), (int, float)):
+    if not _is_number(row.get("reward")):
         return "no reward"
     tokens: list[int] = []
     log_probs: list[float] = []
     steps: list[Step] = []
     for (prompt, sampled, recorded), calls, version in _answers(row):
-        if prompt[: len(tokens)] != tokens:
+        if not isinstance(prompt, list) or prompt[: len(tokens)] != tokens:
+            return "broken tokens"
+        new = prompt[len(tokens) :]
+        if not _are_ids(new) or not _are_ids(sampled):
             return "broken tokens"
         if len(sampled) != len(recorded):
             return "no log-probs"
-        log_probs += [0.0] * (len(prompt) - len(tokens)) + recorded
-        tokens = prompt + sampled
+        if not all(map(_is_number, recorded)):
+            return "broken tokens"
+        log_probs += [0.0] * len(new) + recorded
+        tokens += new + sampled
         steps.append(Step(len(prompt), len(tokens), calls, version=version))
     if not steps:
         return "no tokens"
@@ -90,16 +95,24 @@ def read_row(row: Row, branch: Sequence[dict[str, int]] = ()) -> Episode | str:
     return Episode(task, repeat, str(row.get("session_id", "")), float(row["reward"]), tokens, log_probs, steps, ways, forks, root)
 
 
-def _answers(row: Row) -> Iterable[tuple[tuple[list[int], list[int], list[float]], list[str], int | None]]:
-    """Yields the tokens of each answer, the ids of its calls, and the version of the weights."""
-    output = row.get("response", {}).get("output", [])
+def _are_ids(value: Any) -> bool:
+    return isinstance(value, list) and all(type(one) is int and one >= 0 for one in value)
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and math.isfinite(value)
+
+
+def _answers(row: Row) -> Iterable[tuple[tuple[Any, Any, list[Any]], list[str], int | None]]:
+    """Yields the tokens of each answer, which are not checked yet, the ids of its calls, and the version of the weights."""
+    output = (row.get("response") or {}).get("output") or []
     starts = [at for at, item in enumerate(output) if "prompt_token_ids" in item] + [len(output)]
     for start, end in zip(starts, starts[1:]):
         item = output[start]
         sampled = item.get("generation_token_ids", item.get("token_ids")) or []
         recorded = item.get("generation_log_probs")
         if recorded is None:
-            recorded = [one["logprob"] for one in (item.get("logprobs") or {}).get("content") or []]
+            recorded = [one.get("logprob") for one in (item.get("logprobs") or {}).get("content") or []]
         calls = [one["call_id"] for one in output[start:end] if one.get("type") == "function_call"]
         yield (item["prompt_token_ids"], sampled, recorded), calls, item.get("policy_version")
 
@@ -230,9 +243,9 @@ class Collected:
     branch: Sequence[dict[str, int]] = ()
 
     def reward(self) -> float:
-        """Returns the mean reward. The leaves of a tree share the weight of one episode."""
+        """Returns the mean reward, or 0 without episodes. The leaves of a tree share the weight of one episode."""
         leaves = Counter((one.task, one.root) for one in self.episodes)
-        return sum(one.reward / leaves[one.task, one.root] for one in self.episodes) / len(leaves)
+        return sum(one.reward / leaves[one.task, one.root] for one in self.episodes) / max(1, len(leaves))
 
     def groups(self) -> dict[int, list[Episode]]:
         """Returns the episodes of each task."""
@@ -256,7 +269,7 @@ class Collected:
             "solved_groups": sum(all(one.reward >= 1 for one in group) for group in groups),
             "rows": len(episodes),
             "left_out": dict(self.left_out),
-            "steps": len([step for one in episodes for step in one.steps]) / len(episodes),
+            "steps": len([step for one in episodes for step in one.steps]) / max(1, len(episodes)),
             # How many updates the mean sampled token is older than the weights that learn from it.
             "staleness": sum(ages) / max(1, sampled),
             "sampled_tokens": sampled,

@@ -57,6 +57,25 @@ class Reading(unittest.TestCase):
         self.assertEqual(len(collected.episodes), 1)
         self.assertEqual(dict(collected.left_out), {"masked": 1, "no reward": 1, "broken tokens": 2, "no log-probs": 1, "no tokens": 1, "ambiguous transcript": 1})
 
+    def test_rows_with_invalid_tokens_or_log_probs_are_broken(self) -> None:
+        def first(**fields):
+            given = row()
+            given["response"]["output"][0].update(fields)
+            return read_row(given)
+
+        for wrong in (None, "-0.5", float("nan"), float("-inf"), True):
+            self.assertEqual(first(logprobs={"content": [{"logprob": -0.5}, {"logprob": wrong}]}), "broken tokens", wrong)
+        for wrong in ([3, None], [3, "4"], [3, 4.0], [3, -4], [3, True]):
+            self.assertEqual(first(token_ids=wrong), "broken tokens", wrong)
+        self.assertEqual(first(prompt_token_ids=[1, "2"]), "broken tokens")
+        self.assertEqual(first(prompt_token_ids=None), "broken tokens")
+        self.assertEqual(read_row({**row(), "response": None}), "no tokens")
+        self.assertEqual(read_row(row(reward=float("nan"))), "no reward")
+
+    def test_no_episodes_have_metrics_too(self) -> None:
+        metrics = Collected().metrics(0)
+        self.assertEqual((metrics["reward"], metrics["rows"], metrics["steps"]), (0, 0, 0))
+
     def test_a_forked_row_needs_the_tokens_of_every_answer_with_calls(self) -> None:
         for missing in (0, 2):
             forked = row(branch="0", forked_at=2)
