@@ -43,7 +43,7 @@ class Episode:
     branch: tuple[int, ...] = ()
     forks: tuple[int, ...] = ()
     root: int = 0
-    # The value that advantages are computed from: the reward, discounted for each answer after the first.
+    # The value that advantages are computed from: the reward, which the discount makes worse with each answer after the first.
     value: float = 0.0
 
     def __post_init__(self) -> None:
@@ -163,10 +163,11 @@ def rloo(group: list[Episode]) -> None:
             step.advantage = episode.value - others
 
 
-def per_step(group: list[Episode], discount: float = 0.9) -> None:
+def per_step(group: list[Episode], discount: float = 1.0) -> None:
     """Credits each answer with its reward to go, compared with the mean of the same step over the group.
 
     The reward to go of step t is the sum of discount^(k - t) * (reward after k - reward before k) over steps k >= t.
+    It does not use the value of an episode, so `Collected.credit` gives it the discount.
     """
     to_go: list[list[float]] = []
     for episode in group:
@@ -179,8 +180,8 @@ def per_step(group: list[Episode], discount: float = 0.9) -> None:
     for episode, values in zip(group, to_go):
         for at, (step, value) in enumerate(zip(episode.steps, values)):
             same = [others[at] for others in to_go if at < len(others)]
-            # A step that no other episode reached is compared with the start of all episodes.
-            same = same if len(same) > 1 else [others[0] for others in to_go]
+            # A step that no other episode reached is compared with the start of all episodes, if there are others.
+            same = [others[0] for others in to_go] if len(same) == 1 < len(group) else same
             step.advantage = (value - sum(same) / len(same)) / std
 
 
@@ -284,11 +285,15 @@ class Collected:
                 self.episodes.append(read)
 
     def credit(self, credit: Credit, discount: float = 1.0) -> None:
-        """Sets the advantages, task by task. The reward is multiplied by the discount for each answer after the first."""
+        """Sets the advantages, task by task. Each answer after the first makes a reward smaller, and a negative one worse."""
         for episode in self.episodes:
-            episode.value = episode.reward * discount ** (len(episode.steps) - 1)
+            factor = discount ** (len(episode.steps) - 1)
+            episode.value = episode.reward * (factor if episode.reward >= 0 else 2 - factor)
         for group in self.groups().values():
-            credit(group)
+            if credit is per_step:
+                per_step(group, discount)
+            else:
+                credit(group)
 
 
 def micro_batches(episodes: list[Episode], tokens: int) -> list[list[Episode]]:

@@ -110,6 +110,13 @@ class Credit(unittest.TestCase):
         self.assertAlmostEqual(shorter[0], 0.5)
         self.assertAlmostEqual(longer[0], -0.5)
 
+    def test_a_discount_makes_a_negative_reward_worse_with_each_answer(self) -> None:
+        short = row(repeat=0, reward=-1.0, answers=(("a", [1, 2], [3, 4]),))
+        collected = Collected(episodes(short, row(repeat=1, reward=-1.0)))
+        collected.credit(rloo, discount=0.9)
+        shorter, longer = advantages(collected.episodes)
+        self.assertEqual((shorter[0], longer[0]), (0.1, -0.1))
+
     def test_groups_are_tasks(self) -> None:
         collected = Collected()
         collected.add([row(task=0, reward=1), row(task=1, reward=0), row(task=0, repeat=1, reward=0)])
@@ -125,6 +132,23 @@ class Credit(unittest.TestCase):
         self.assertGreater(kept, 0)
         per_step(group, discount=0)
         self.assertEqual(advantages(group)[0][0], advantages(group)[1][0])
+
+    def test_steps_use_the_discount(self) -> None:
+        # The example of docs/training.md: the second call solves the task, and the third call of the second episode spoils it.
+        answers = (("a", [1], [2]), ("b", [1, 2], [3]), ("c", [1, 2, 3], [4]))
+        rewards = lambda *values: [{"reward": 0}] + [{"reward": value, "call": call} for call, value in zip("abc", values)]
+        collected = Collected(episodes(
+            row(reward=1, answers=answers, step_rewards=rewards(0, 1, 1)),
+            row(repeat=1, reward=0, answers=answers, step_rewards=rewards(0, 1, 0))))
+        collected.credit(per_step, discount=0.9)
+        self.assertEqual([[round(one, 2) for one in each] for each in advantages(collected.episodes)], [[0.56, 0.62, 0.69], [-0.56, -0.62, -0.69]])
+        collected.credit(per_step, discount=1)
+        self.assertEqual(len({abs(one) for each in advantages(collected.episodes) for one in each}), 1)
+
+    def test_the_steps_of_a_group_of_one_have_no_advantage(self) -> None:
+        group = episodes(row(reward=1, step_rewards=[{"reward": 0}, {"reward": 0.2, "call": "a"}, {"reward": 1, "call": "b"}]))
+        per_step(group, 0.9)
+        self.assertEqual(advantages(group), [[0, 0]])
 
     def test_a_call_without_an_entry_keeps_the_reward(self) -> None:
         episode = read_row(row(reward=1, step_rewards=[{"version": 1, "reward": 0}, {"version": 2, "reward": 1, "call": "b"}]))
