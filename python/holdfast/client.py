@@ -64,12 +64,19 @@ class Client:
     def __init__(
         self, url: str, token: str | None = None, timeout: float = 60, patience: float = 60, workers: int = 64
     ) -> None:
-        parts = urllib.parse.urlsplit(url)
+        invalid = ValueError(f"{url!r} is not a valid server URL; use one such as http://127.0.0.1:8080")
+        try:
+            parts = urllib.parse.urlsplit(url)
+            port = parts.port
+        except ValueError as error:
+            raise invalid from error
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError(f"{url!r} is not a valid server URL; use one such as http://127.0.0.1:8080")
+            raise invalid
+        if token and not (token.isascii() and token.isprintable() and " " not in token):
+            raise ValueError("the token has a character that a token cannot have; use printable ASCII characters without spaces")
         self.url, self.timeout, self.patience, self.workers = url.rstrip("/"), timeout, patience, workers
         self._secure, self._host = parts.scheme == "https", parts.hostname
-        self._port, self._prefix = parts.port, parts.path.rstrip("/")
+        self._port, self._prefix = port, parts.path.rstrip("/")
         self._token = token
         self._headers = {"authorization": f"Bearer {token}"} if token else {}
         self._held = _Held()
@@ -82,12 +89,15 @@ class Client:
 
     def environment(self) -> Row:
         """Returns the name, the tools with their JSON Schemas, and the other facts of the environment."""
-        return self.request("GET", "/v1/environment")
+        about = self.request("GET", "/v1/environment")
+        if "tools" not in about:
+            raise self._foreign(200)
+        return about
 
     def open(self, task: Json = None, random: int | None = None, labels: dict[str, str] | None = None) -> Session:
         """Opens a session, and starts an episode if there is a task."""
         body = _given(task=task, random=random, labels=labels)
-        return Session(self, self.request("POST", "/v1/sessions", body)["session"])
+        return Session(self, self._field("session", "POST", "/v1/sessions", body))
 
     def session(self, session: str) -> Session:
         """Returns a session that exists already."""
@@ -177,18 +187,26 @@ class Client:
             reply = connection.getresponse()
             if reply.status >= 400:
                 raise _error(reply.status, reply.read())
+            if reply.status >= 300:
+                raise self._foreign(reply.status)
             for line in reply:
+                if not line.strip():
+                    continue
+                if not line.startswith(b"{"):
+                    raise self._foreign(reply.status)
                 # A line without a line break was cut off.
                 if not line.endswith(b"\n"):
                     return
-                if line.strip():
-                    yield json.loads(line)
+                event = self._read(reply.status, line)
+                if "type" not in event:
+                    raise self._foreign(reply.status)
+                yield event
         finally:
             connection.close()
 
     # Requests
 
-    def request(self, method: str, path: str, body: Json = None) -> Json:
+    def request(self, method: str, path: str, body: Json = None) -> Row:
         """Sends a request to a path such as /v1/sessions, retries it if needed, and returns the body of the reply."""
         content = None if body is None else json.dumps(body, default=_plain).encode()
         # The deadline is set at the first failure. Otherwise, a request that reaches its time-out would not be sent again.
@@ -198,7 +216,7 @@ class Client:
             try:
                 status, text = self._exchange(method, path, content)
                 if status < 400:
-                    return json.loads(text) if text else None
+                    return self._read(status, text)
                 error = _error(status, text)
                 if not error.retried:
                     raise error
@@ -215,6 +233,26 @@ class Client:
             if now >= deadline:
                 raise error
             pause.wait()
+
+    def _field(self, name: str, method: str, path: str, body: Json = None) -> Json:
+        """Sends a request, and returns a field of the reply's body."""
+        reply = self.request(method, path, body)
+        if name not in reply:
+            raise self._foreign(200)
+        return reply[name]
+
+    def _read(self, status: int, text: bytes) -> Row:
+        """Reads a body or a line, which are JSON objects. A redirect is not followed, because Holdfast does not redirect."""
+        try:
+            read = json.loads(text) if status < 300 else None
+        except ValueError:
+            read = None
+        if not isinstance(read, dict):
+            raise self._foreign(status)
+        return read
+
+    def _foreign(self, status: int) -> HoldfastError:
+        return HoldfastError(status, "server_failed", f"{self.url} answered with something that is not Holdfast's API; is the address correct?")
 
     def _exchange(self, method: str, path: str, content: bytes | None) -> tuple[int, bytes]:
         idle = self._own().idle
@@ -241,6 +279,8 @@ class Client:
         query = {name: value for name, value in wanted.items() if value is not None}
         while True:
             page = self.request("GET", f"{path}?{urllib.parse.urlencode({**query, 'limit': 1000})}")
+            if items not in page or "next" not in page:
+                raise self._foreign(200)
             yield from page[items]
             if page["next"] is None:
                 return
@@ -292,7 +332,7 @@ class Session:
 
     def verify(self, version: int | None = None, response: Json = None, task: Json = None) -> float:
         """Returns the reward, now or at a version. `response` is for environments whose verify reads the model's answer."""
-        return self.verification(version, response, task)["reward"]
+        return self._post("verify", _given(version=version, response=response, task=task), "reward")
 
     def verification(self, version: int | None = None, response: Json = None, task: Json = None) -> Row:
         """Returns the reward with the rest of the verdict: `{reward, verdict, version, episode, …}`."""
@@ -300,16 +340,16 @@ class Session:
 
     def rewards(self) -> list[Row]:
         """Runs verify on every version that changed the state: `[{version, reward}]`."""
-        return self.client.request("GET", f"{self._path}/rewards")["rewards"]
+        return self.client._field("rewards", "GET", f"{self._path}/rewards")
 
     def fork(self, version: int | None = None) -> Session:
         """Returns a new session that starts with this session's state, now or at a version."""
-        return Session(self.client, self._post("fork", _given(version=version))["session"])
+        return Session(self.client, self._post("fork", _given(version=version), "session"))
 
     def state(self, version: int | None = None) -> Json:
         """Returns the state, now or at a version."""
         query = "" if version is None else f"?version={version}"
-        return self.client.request("GET", f"{self._path}/state{query}")["state"]
+        return self.client._field("state", "GET", f"{self._path}/state{query}")
 
     def events(self, after: int = 0) -> Iterator[Row]:
         """Yields the events of the log after a version."""
@@ -317,14 +357,15 @@ class Session:
 
     def close(self) -> bool:
         """Ends the session. Returns False if it had ended already."""
-        return self.client.request("DELETE", self._path)["closed"]
+        return self.client._field("closed", "DELETE", self._path)
 
     @property
     def _path(self) -> str:
         return f"/v1/sessions/{_quote(self.id)}"
 
-    def _post(self, verb: str, body: Row) -> Row:
-        return self.client.request("POST", f"{self._path}/{verb}", body)
+    def _post(self, verb: str, body: Row, field: str | None = None) -> Json:
+        path = f"{self._path}/{verb}"
+        return self.client._field(field, "POST", path, body) if field else self.client.request("POST", path, body)
 
     def _next_call(self) -> str:
         return f"{self._prefix}-{next(self._calls)}"

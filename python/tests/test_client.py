@@ -186,10 +186,6 @@ class Errors(ServedCase):
         self.assertEqual(broken.exception.code, "server_failed")
         self.assertEqual(pickle.loads(pickle.dumps(broken.exception)).code, "server_failed")
 
-    def test_an_invalid_url_is_refused(self) -> None:
-        with self.assertRaisesRegex(ValueError, "is not a valid server URL"):
-            Client("localhost:8080")
-
 
 @needs_server
 class Slow(ServedCase):

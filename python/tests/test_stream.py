@@ -15,8 +15,8 @@ WAITING = {"type": "waiting"}
 
 
 class Stream(unittest.TestCase):
-    def serve(self, *replies: list | int) -> Client:
-        """Serves one reply after the other: events after which the connection ends, or a status. Keeps what was asked."""
+    def serve(self, *replies: list | int | bytes) -> Client:
+        """Serves one reply after the other: events after which the connection ends, a body, or a status. Keeps what was asked."""
         left, asked = list(replies), []
 
         class Handler(BaseHTTPRequestHandler):
@@ -27,9 +27,11 @@ class Stream(unittest.TestCase):
                 self.send_response(reply if isinstance(reply, int) else 200)
                 self.end_headers()
                 if isinstance(reply, list):
-                    self.wfile.write(b"".join(json.dumps(event).encode() + b"\n" for event in reply))
+                    reply = b"".join(json.dumps(event).encode() + b"\n" for event in reply)
+                if isinstance(reply, bytes):
+                    self.wfile.write(reply)
 
-            do_POST = do_GET
+            do_POST = do_DELETE = do_GET
 
             def log_message(self, *_: object) -> None:
                 pass
@@ -74,6 +76,34 @@ class Stream(unittest.TestCase):
         with self.assertRaisesRegex(ConnectionError, "rollouts once of .* stopped"):
             list(client.rollouts(request="once"))
         self.assertGreater(len(self.asked), 2)
+
+    def test_a_reply_that_is_not_from_holdfast_is_an_error(self) -> None:
+        uses = {
+            "rollouts": lambda client: list(client.rollouts(request="once")),
+            "environment": lambda client: client.environment(),
+            "open": lambda client: client.open(),
+            "state": lambda client: client.session("s").state(),
+            "call": lambda client: client.session("s").call("x"),
+            "close": lambda client: client.session("s").close(),
+            "sessions": lambda client: list(client.sessions()),
+        }
+        for name, use in uses.items():
+            for reply in (b"<html>\n</html>\n", b"<html>", b"[1]\n", b'{"type": bro\n', b"\xff\n", 302, *([] if name == "call" else [b"{}\n"])):
+                with self.subTest(name, reply=reply), self.assertRaisesRegex(HoldfastError, "not Holdfast's API; is the address correct"):
+                    use(self.serve(reply))
+
+
+class Arguments(unittest.TestCase):
+    def test_an_invalid_url_is_refused(self) -> None:
+        for url in ("localhost:8080", "http://x:99999", "http://x:abc", "http://[x", "http://", ""):
+            with self.assertRaisesRegex(ValueError, "is not a valid server URL"):
+                Client(url)
+
+    def test_a_token_that_no_header_can_carry_is_refused_and_not_shown(self) -> None:
+        for token in ("secret\nx", "secret€", "secret x"):
+            with self.assertRaisesRegex(ValueError, "the token has a character") as refused:
+                Client("http://127.0.0.1:8080", token)
+            self.assertNotIn("secret", str(refused.exception))
 
 
 if __name__ == "__main__":
