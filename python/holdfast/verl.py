@@ -7,15 +7,15 @@ prints the configuration of the tools, one for each tool of the served environme
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
-import sys
 import uuid
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .client import Client, Row
+from .client import Client, HoldfastError, Row
 from .episode import SEED, Episode, connect, describe, parse_task, read_tasks
 
 NAME = "holdfast"
@@ -109,10 +109,13 @@ class HoldfastMixin:
         return await asyncio.wrap_future(self.client.background(function, *args))
 
 
-def tools(url: str, token: str | None = None) -> Row:
+def tools(url: str, token: str | None = None, patience: float = 60) -> Row:
     """Returns the content of verl's tools.yaml for a served environment."""
-    about = Client(url, token).environment()
-    return {"tools": [_tool(tool) for tool in about["tools"]]}
+    client = Client(url, token, patience=patience)
+    try:
+        return {"tools": [_tool(tool) for tool in client.environment()["tools"]]}
+    finally:
+        client.close()
 
 
 def rows(file: str) -> list[Row]:
@@ -162,5 +165,19 @@ def __getattr__(name: str) -> Any:
     return globals()[name]
 
 
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m holdfast.verl", description="Print verl's configuration of a served environment's tools.")
+    parser.add_argument("url", help="URL of the environment, such as http://127.0.0.1:8080")
+    parser.add_argument("token", nargs="?", help="bearer token of the server")
+    flags = parser.parse_args()
+    try:
+        # A person waits for the answer, so the client tries only for a short time.
+        print(json.dumps(tools(flags.url, flags.token, patience=5), indent=2))
+    except ValueError as error:
+        parser.error(str(error))
+    except HoldfastError as error:
+        parser.exit(1, f"{parser.prog}: {error.message}\n")
+
+
 if __name__ == "__main__":
-    print(json.dumps(tools(*sys.argv[1:3]), indent=2))
+    main()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib
 import inspect
+import io
 import json
 import os
 import tempfile
@@ -29,6 +31,18 @@ def add(count: int) -> tuple[str, dict[str, Any]]:
 def missing(task: dict[str, Any]) -> int:
     """What must be added to solve a task."""
     return task["expected_count"] - task["initial_count"]
+
+
+class Command(unittest.TestCase):
+    def test_the_command_of_verl_reports_a_mistake_in_one_message(self) -> None:
+        url = "http://127.0.0.1:9"
+        unreachable = HoldfastError(502, "server_failed", f"{url} does not answer")
+        for arguments, status, message in (([], 2, "required: url"), (["localhost:80"], 2, "not a valid server URL"), ([url], 1, f"{url} does not answer\n")):
+            with mock.patch("sys.argv", ["verl", *arguments]), mock.patch("holdfast.verl.Client.environment", side_effect=unreachable):
+                with contextlib.redirect_stderr(io.StringIO()) as printed, self.assertRaises(SystemExit) as ended:
+                    holdfast.verl.main()
+            self.assertEqual(ended.exception.code, status)
+            self.assertIn(message, printed.getvalue())
 
 
 @needs_server
