@@ -29,7 +29,8 @@ task needs a reward in both files, or it is ignored.
 
 With --over LABEL, FILE may be a folder of collections, and the table has a line
 for each value of the label. If a trainer wrote metrics.jsonl to the folder, the
-table also shows the loss and seconds; --all shows all its numbers.
+table also shows its numbers to watch, such as dead_groups, entropy and seconds;
+--all shows all its numbers. A narrow terminal shows fewer columns.
 --over collection prints a line for each file.`;
 
 export function add(program: Command): void {

@@ -4,9 +4,9 @@
 export interface CurvePoint {
   /** The label's value. */
   at: string;
-  /** 0 if only the trainer wrote about this value. */
-  rollouts: number;
-  failed: number;
+  /** Null if only the trainer wrote about this value. */
+  rollouts: number | null;
+  failed: number | null;
   /** The mean reward of the scored rollouts. Without any, the trainer's reward, or null. */
   reward: number | null;
   /** The sum over all rollouts; null if no row has the field. */
@@ -34,32 +34,57 @@ export interface Series {
   lines: (number | undefined)[][];
 }
 
-/** Fields of a trainer that get no line of their own. */
-const hidden = new Set(["reward", "iteration"]);
+/** The metrics to watch during training, the most important first. */
+const watched = [
+  "reward",
+  "reward_all_tasks",
+  "rollouts",
+  "failed",
+  "dead_groups",
+  "solved_groups",
+  "entropy",
+  "rows",
+  "seconds.total",
+  "sampled_tokens",
+  "tokens",
+  "seconds",
+  "seconds.sampling",
+  "seconds.environment",
+  "seconds.update",
+  "loss",
+];
 
-/** Returns the metrics with a value, the reward first. Points whose label is not a number are numbered in order. */
+/** Returns a metric of a point: computed from its rollouts, or the trainer's number. */
+export function valueAt(point: CurvePoint, name: string): number | null {
+  const { reward, rollouts, failed, tokens, seconds, trainer } = point;
+  const own: { [name: string]: number | null } = { reward, rollouts, failed, tokens, seconds };
+  return (Object.hasOwn(own, name) ? own[name] : null) ?? trainer[name] ?? null;
+}
+
+/** Returns the names of the metrics with a value: those to watch, the most important first, and the others. */
+export function metricNames(points: readonly CurvePoint[]): { watched: string[]; others: string[] } {
+  const trained = new Set(points.flatMap(({ trainer }) => Object.keys(trainer)));
+  return {
+    watched: watched.filter((name) => points.some((point) => valueAt(point, name) !== null)),
+    others: [...trained].filter((name) => !watched.includes(name)),
+  };
+}
+
+/** Returns the metrics with a value, those to watch first. Points whose label is not a number are numbered in order. */
 export function seriesIn(curves: readonly Curve[]): Series[] {
-  const trained = new Set(curves.flatMap(({ points }) => points.flatMap(({ trainer }) => Object.keys(trainer))));
-  const metrics: [string, (point: CurvePoint) => number | null | undefined][] = [
-    ["reward", ({ reward }) => reward],
-    ["failed", ({ rollouts, failed }) => (rollouts > 0 ? failed : null)],
-    ["tokens", ({ tokens }) => tokens],
-    ...[...trained]
-      .filter((name) => !hidden.has(name))
-      .map((name): [string, (point: CurvePoint) => number | undefined] => [name, ({ trainer }) => trainer[name]]),
-  ];
+  const names = metricNames(curves.flatMap(({ points }) => points));
   const numbers = curves.map(({ points }) =>
     points.map(({ at }, index) => (/^\d{1,9}$/.test(at) ? Number(at) : index)),
   );
   const first = numbers.flat().reduce((least, at) => Math.min(least, at), Infinity);
-  return metrics.flatMap(([name, valueOf]) => {
+  return [...names.watched, ...names.others].map((name) => {
     const lines = curves.map(({ points }, run) => {
       const line: (number | undefined)[] = [];
       for (const [index, point] of points.entries()) {
-        line[(numbers[run]?.[index] ?? 0) - first] = valueOf(point) ?? undefined;
+        line[(numbers[run]?.[index] ?? 0) - first] = valueAt(point, name) ?? undefined;
       }
       return Array.from(line);
     });
-    return lines.flat().some((value) => value !== undefined) ? [{ name, first, lines }] : [];
+    return { name, first, lines };
   });
 }

@@ -27,7 +27,8 @@ export async function readCurve(path: string, over: string, onBad: OnBad): Promi
   const curve = await readPoints(path, over, onBad);
   const { points, unlabelled } = curve;
   const others = unlabelled > 0 ? `; ${unlabelled} rows do not have this label` : "";
-  if (points.length === 0) throw cannotLoad(`${path} has no rows with the label ${over}${others}`);
+  const lines = isTraining(path) ? `; no line of its ${trainerFile} has this field` : "";
+  if (points.length === 0) throw cannotLoad(`${path} has no rows with the label ${over}${others}${lines}`);
   return curve;
 }
 
@@ -54,9 +55,9 @@ export async function readPoints(path: string, over: string, onBad: OnBad): Prom
   const trained = isFolder ? join(path, trainerFile) : undefined;
   if (trained !== undefined && existsSync(trained)) {
     for await (const read of readRows(trained)) {
+      const at = "row" in read ? toValue(read.row[over]) : undefined;
       if (!("row" in read)) onBad(read, trained);
-      else if (toValue(read.row[over]) === undefined) unlabelled++;
-      else addTrained(pointAt(toValue(read.row[over]) as string), read.row, over);
+      else if (at !== undefined) addTrained(pointAt(at), read.row, over);
     }
   }
   const sorted = [...points.values()].sort((a, b) => a.at.localeCompare(b.at, "en", { numeric: true }));
@@ -72,8 +73,8 @@ const isRollout = (row: TaskRow): boolean => ["reward", "response", "failure_kin
 
 const emptyPoint = (at: string): CurvePoint => ({
   at,
-  rollouts: 0,
-  failed: 0,
+  rollouts: null,
+  failed: null,
   reward: null,
   tokens: null,
   seconds: null,
@@ -83,9 +84,9 @@ const emptyPoint = (at: string): CurvePoint => ({
 function addRow(point: Summed, row: TaskRow): void {
   const { seconds, response } = row;
   const reward = readReward(row);
-  point.rollouts++;
-  if (reward === undefined) point.failed++;
-  else point.sum += reward;
+  point.rollouts = (point.rollouts ?? 0) + 1;
+  point.failed = (point.failed ?? 0) + (reward === undefined ? 1 : 0);
+  point.sum += reward ?? 0;
   const scored = point.rollouts - point.failed;
   point.reward = scored > 0 ? point.sum / scored : null;
   if (typeof seconds === "number") point.seconds = (point.seconds ?? 0) + seconds;
@@ -96,7 +97,7 @@ function addRow(point: Summed, row: TaskRow): void {
 
 function addTrained(point: CurvePoint, line: TaskRow, over: string): void {
   for (const [name, value] of numbersIn(line)) if (name !== over) point.trainer[name] = value;
-  if (point.rollouts === 0) point.reward = point.trainer["reward"] ?? null;
+  if (point.rollouts === null) point.reward = point.trainer["reward"] ?? null;
 }
 
 function numbersIn(fields: { [name: string]: Json }, prefix = ""): [string, number][] {

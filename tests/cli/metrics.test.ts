@@ -128,25 +128,46 @@ test("--over prints a line for each value of a label, with the numbers of the tr
   writeFileSync(join(folder, "rows.jsonl"), rows.map((row) => `${JSON.stringify(row)}\n`).join(""));
   writeFileSync(
     join(folder, "metrics.jsonl"),
-    '{"iteration":2,"reward":0.7,"loss":0.125,"seconds":{"update":3},"entropy":0.5}\n',
+    '{"iteration":2,"reward":0.7,"loss":0.125,"steps":4,"seconds":{"update":3},"entropy":0.5}\n',
   );
   const { code, stdout } = await run("metrics", folder, "--over", "iteration");
   expect(code).toBe(0);
   expect(stdout).toBe(
-    "iteration  reward  rollouts  failed   loss  update s\n" +
-      "1               0         1       0      -         -\n" +
-      "2            0.75         2       0  0.125         3\n",
+    "iteration  reward  rollouts  failed  entropy  update s   loss\n" +
+      "1               0         1       0        -         -      -\n" +
+      "2            0.75         2       0      0.5         3  0.125\n",
   );
   // A file of a trainer that has no rollouts.
   writeFileSync(join(folder, "used.jsonl"), '{"iteration":2,"sessions":["a"]}\n');
   const all = await run("metrics", folder, "--over", "iteration", "--all");
-  expect([all.stderr, all.stdout.split("\n")[0]]).toEqual(["", expect.stringMatching(/ update s  entropy$/)]);
+  expect([all.stderr, all.stdout.split("\n")[0]]).toEqual(["", expect.stringMatching(/ loss  steps$/)]);
   const told = JSON.parse((await run("metrics", folder, "--over", "iteration", "--json")).stdout) as {
     points: object[];
   };
   expect(told.points).toHaveLength(2);
   const refused = await run("metrics", folder, "--over", "policy");
   expect([refused.code, refused.stderr]).toEqual([1, expect.stringContaining("no rows with the label policy")]);
+});
+
+test("--over shows a trainer's numbers to watch, and a narrow terminal the most important ones", async () => {
+  const folder = await newFolder();
+  const counts = { rows: 32, sampled_tokens: 900, dead_groups: 3, solved_groups: 1, reward_all_tasks: 0.5 };
+  writeFileSync(
+    join(folder, "metrics.jsonl"),
+    `${JSON.stringify({ iteration: 1, reward: 0.25, ...counts, steps: 4 })}\n`,
+  );
+  const over = ["metrics", folder, "--over", "iteration"];
+  expect((await run(...over)).stdout).toBe(
+    "iteration  reward  reward_all_tasks  dead_groups  solved_groups  rows  sampled_tokens\n" +
+      "1            0.25               0.5            3              1    32             900\n",
+  );
+  const narrow = await (await start(over, { env: { COLUMNS: "60" } })).ended;
+  expect(narrow.stdout.split("\n")[0]).toBe("iteration  reward  reward_all_tasks  dead_groups");
+  expect(narrow.stderr).toBe(
+    "the terminal is too narrow for solved_groups, rows, sampled_tokens; --all prints all columns\n",
+  );
+  const { points } = JSON.parse((await run(...over, "--json")).stdout) as { points: object[] };
+  expect(points).toMatchObject([{ rollouts: null, failed: null, tokens: null, trainer: { rows: 32 } }]);
 });
 
 test("a collection labels its rows, and resumes with the same labels only", async () => {

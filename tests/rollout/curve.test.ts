@@ -43,7 +43,7 @@ test("the trainer's numbers stand beside the rows, and its reward counts where t
   const { points } = await readCurve(folder, "iteration", ignore);
   const trainer = { reward: 0.25, loss: 0.5, "seconds.sampling": 2, "seconds.update": 1 };
   expect(points).toEqual([
-    { at: "1", rollouts: 0, failed: 0, reward: 0.25, tokens: null, seconds: null, trainer },
+    { at: "1", rollouts: null, failed: null, reward: 0.25, tokens: null, seconds: null, trainer },
     { at: "2", rollouts: 1, failed: 0, reward: 1, tokens: 10, seconds: 0.5, trainer: { ...trainer, loss: 0.1 } },
   ]);
 });
@@ -54,14 +54,20 @@ test("a folder without the label is refused with the number of its rows", async 
   await expect(readCurve(folder, "policy", ignore)).rejects.toThrow(
     "no rows with the label policy; 1 rows do not have this label",
   );
+  // A trainer's line does not count as a row.
+  const trained = newFolder();
+  writeFileSync(join(trained, "metrics.jsonl"), lines([{ iteration: 1, reward: 0.5 }]));
+  await expect(readCurve(trained, "policy", ignore)).rejects.toThrow(
+    /has no rows with the label policy; no line of its metrics\.jsonl has this field$/,
+  );
   await expect(readCurve(join(folder, "none"), "policy", ignore)).rejects.toThrow("does not exist");
 });
 
 test("runs are drawn over each other by iteration, the reward first, and gaps stay gaps", () => {
   const point = (at: string, reward: number | null, trainer = {}) => ({
     at,
-    rollouts: 0,
-    failed: 0,
+    rollouts: null,
+    failed: null,
     reward,
     tokens: null,
     seconds: null,

@@ -1,13 +1,14 @@
 // Prints training runs' metrics, grouped by a label on their rows.
 import { readCurve } from "../../rollout/curve.ts";
-import type { Curve, CurvePoint } from "../../rollout/curve-series.ts";
+import { metricNames, valueAt, type Curve, type CurvePoint } from "../../rollout/curve-series.ts";
 import { counted, plainLine, print } from "../../io/plain.ts";
+import { terminalWidth } from "../help.ts";
 import { createComplaints, note } from "../notes.ts";
 import { figure, tableLines } from "./table.ts";
 
 export interface CurveFlags {
   json?: boolean;
-  /** Also prints the trainer's other numbers, in addition to its loss and its seconds. */
+  /** Also prints the trainer's other numbers, however wide the table is. */
   all?: boolean;
 }
 
@@ -18,36 +19,25 @@ export async function printCurves(paths: string[], over: string, { json, all }: 
   for (const { path, points, unlabelled } of curves) {
     if (unlabelled > 0) note(`${counted(unlabelled, "row")} in ${path} without the label ${over}`);
     const head = paths.length > 1 ? [`${path}:`] : [];
-    print([...head, ...curveLines(over, points, all ?? false)].join("\n"));
+    const { watched, others } = metricNames(points);
+    const shown = all ? [...watched, ...others] : fitting(over, points, watched);
+    const left = watched.slice(shown.length);
+    if (left.length > 0) note(`the terminal is too narrow for ${left.join(", ")}; --all prints all columns`);
+    print([...head, ...curveLines(over, points, shown)].join("\n"));
   }
 }
 
-/** The columns computed from rollouts. A column in which every value is null is omitted. */
-const columns: [string, (point: CurvePoint) => number | null][] = [
-  ["reward", ({ reward }) => reward],
-  ["rollouts", ({ rollouts }) => rollouts || null],
-  ["failed", ({ rollouts, failed }) => (rollouts > 0 ? failed : null)],
-  ["tokens", ({ tokens }) => tokens],
-  ["seconds", ({ seconds }) => seconds],
-];
+/** Omits the last columns if the terminal is too narrow. */
+function fitting(over: string, points: CurvePoint[], names: string[]): string[] {
+  const width = terminalWidth() ?? Infinity;
+  const isWide = names.length > 1 && curveLines(over, points, names).some(({ length }) => length > width);
+  return isWide ? fitting(over, points, names.slice(0, -1)) : names;
+}
 
-const isSeconds = /^seconds\.(.+)$/;
-
-function curveLines(over: string, points: CurvePoint[], isWhole: boolean): string[] {
-  const own = new Set(columns.map(([name]) => name));
-  const names = new Set(points.flatMap(({ trainer }) => Object.keys(trainer)));
-  const trained = [...names].filter((name) => !own.has(name) && (isWhole || name === "loss" || isSeconds.test(name)));
-  const known: typeof columns = [
-    ...columns,
-    ...trained.map((name): (typeof columns)[0] => [
-      name.replace(isSeconds, "$1 s"),
-      ({ trainer }) => trainer[name] ?? null,
-    ]),
-  ];
-  const shown = known.filter(([, valueOf]) => points.some((point) => valueOf(point) !== null));
-  const heading = [over, ...shown.map(([name]) => name)].map(plainLine);
+function curveLines(over: string, points: CurvePoint[], names: string[]): string[] {
+  const heading = [over, ...names.map((name) => name.replace(/^seconds\.(.+)$/, "$1 s"))];
   return tableLines([
-    heading,
-    ...points.map((point) => [plainLine(point.at), ...shown.map(([, valueOf]) => figure(valueOf(point)))]),
+    heading.map(plainLine),
+    ...points.map((point) => [plainLine(point.at), ...names.map((name) => figure(valueAt(point, name)))]),
   ]);
 }
