@@ -4,6 +4,7 @@ import { finite, whole } from "./flags.ts";
 import type { TaskRow } from "../core/rollout.ts";
 import { compareCollections, type Comparison } from "../rollout/compare.ts";
 import type { CollectionMetrics } from "../rollout/metrics.ts";
+import { assertNoTrainerFile } from "../rollout/curve.ts";
 import { areOfOtherTasks, readCollectionMetrics } from "../rollout/metrics-of-files.ts";
 import { createNodes, createTaskNodes } from "../rollout/metrics/nodes.ts";
 import { createComplaints, note } from "./notes.ts";
@@ -110,8 +111,10 @@ async function printComparison(files: [string, string], flags: Flags): Promise<v
   ]);
 }
 
-const metricsIn = (file: string, { answerKey, success, seed }: Flags, onRow?: (row: TaskRow) => void) =>
-  readCollectionMetrics(file, { seed, answerKey, success, onRow, onBad: createComplaints() });
+async function metricsIn(file: string, { answerKey, success, seed }: Flags, onRow?: (row: TaskRow) => void) {
+  await assertNoTrainerFile(file);
+  return readCollectionMetrics(file, { seed, answerKey, success, onRow, onBad: createComplaints() });
+}
 
 function comparisonLines(comparison: Comparison, flags: Flags): string[] {
   const { tasks, difference, better, worse, same, changed, only_first, only_second } = comparison;

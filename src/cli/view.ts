@@ -7,7 +7,7 @@ import { invalidOption } from "../core/errors.ts";
 import type { Store } from "../core/store.ts";
 import { writeBundle } from "../rollout/bundle.ts";
 import { openCollection } from "../rollout/collection-index.ts";
-import { isTraining } from "../rollout/curve.ts";
+import { assertNoTrainerFile, isTraining } from "../rollout/curve.ts";
 import { readLog } from "../rollout/episode-log.ts";
 import { filesOf } from "../rollout/list-collections.ts";
 import { offeredModels } from "../rollout/offered-models.ts";
@@ -73,6 +73,7 @@ interface Flags {
 async function run(given: string[], flags: Flags): Promise<void> {
   const training = given.filter(isTraining);
   const files = given.flatMap(filesOf);
+  for (const file of files) await assertNoTrainerFile(file);
   if (flags.bundle !== undefined) {
     if (files.length === 0) throw invalidOption("--bundle needs rollout files: npx holdfast view --bundle OUT FILE");
     return writeFiles(files, flags.bundle, flags.store);

@@ -1,6 +1,6 @@
 // readCurve(): reads the metrics in a folder, grouped by a label on its rows, such as a training run's iteration.
 import { existsSync, readdirSync, statSync } from "node:fs";
-import { basename, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { cannotLoad } from "../core/errors.ts";
 import { isObject, type Json } from "../core/json.ts";
 import { labelsField, type TaskRow } from "../core/rollout.ts";
@@ -24,12 +24,25 @@ export const isTraining = (folder: string): boolean => existsSync(join(folder, t
  * const { points } = await readCurve("runs/counter", "iteration", console.error);
  */
 export async function readCurve(path: string, over: string, onBad: OnBad): Promise<Curve> {
+  await assertNoTrainerFile(path);
   const curve = await readPoints(path, over, onBad);
   const { points, unlabelled } = curve;
   const others = unlabelled > 0 ? `; ${unlabelled} rows do not have this label` : "";
   const lines = isTraining(path) ? `; no line of its ${trainerFile} has this field` : "";
   if (points.length === 0) throw cannotLoad(`${path} has no rows with the label ${over}${others}${lines}`);
   return curve;
+}
+
+/** Refuses a trainer's metrics file. It looks like a rollout file, because its lines have a reward. */
+export async function assertNoTrainerFile(file: string): Promise<void> {
+  const folder = dirname(file);
+  if (basename(file) !== trainerFile || !isTraining(folder)) return;
+  for await (const read of readRows(file)) {
+    if (!("row" in read)) continue;
+    if (typeof read.row["iteration"] !== "number" || "response" in read.row) return;
+    const commands = `npx holdfast metrics ${folder} --over iteration, or npx holdfast view ${folder}`;
+    throw cannotLoad(`${file} is a trainer's metrics file, not a rollout file; to read it: ${commands}`);
+  }
 }
 
 /** Like `readCurve`, but accepts an empty folder, because a trainer that has just started has written nothing yet. */

@@ -170,6 +170,18 @@ test("--over shows a trainer's numbers to watch, and a narrow terminal the most 
   expect(points).toMatchObject([{ rollouts: null, failed: null, tokens: null, trainer: { rows: 32 } }]);
 });
 
+test("a trainer's metrics file is not taken for rollouts", async () => {
+  const folder = await newFolder();
+  const file = join(folder, "metrics.jsonl");
+  writeFileSync(file, '{"iteration":0,"reward":0.5}\n');
+  const told = `npx holdfast metrics ${folder} --over iteration, or npx holdfast view ${folder}\n`;
+  for (const args of [[file], [file, file], [file, "--over", "iteration"]]) {
+    const { code, stdout, stderr } = await run("metrics", ...args);
+    expect([code, stdout]).toEqual([1, ""]);
+    expect(stderr).toBe(`cannot_load: ${file} is a trainer's metrics file, not a rollout file; to read it: ${told}`);
+  }
+});
+
 test("a collection labels its rows, and resumes with the same labels only", async () => {
   const folder = await newFolder();
   const collect = (labels: string, ...more: string[]) =>

@@ -235,6 +235,7 @@ describe("refusals", () => {
   test.each<[string, (folder: string) => string[], string]>([
     ["nothing to look at", () => [], "invalid_option: name rollout files, a folder of collections, or a store"],
     ["a file that is not there", (at) => [join(at, "no.jsonl")], "cannot_load: the file "],
+    ["a trainer's metrics file", (at) => [join(at, "metrics.jsonl")], "metrics.jsonl is a trainer's metrics file, "],
     ["a file that is no JSON lines", (at) => [join(at, "words.md")], "cannot_load: "],
     ["a store that is not there", (at) => ["--store", `sqlite:${at}/no.db`], "invalid_option: the file "],
     ["a store without sessions", () => ["--store", "memory:"], "invalid_option: the store has no sessions"],
@@ -258,6 +259,7 @@ describe("refusals", () => {
     const folder = await newFolder();
     writeFileSync(join(folder, "words.md"), "# Words\n");
     await writeRows(join(folder, "a.jsonl"), { reward: 1 });
+    await writeRows(join(folder, "metrics.jsonl"), { iteration: 0, reward: 1 });
     const { code, stderr } = await run("view", ...args(folder));
     expect(code).toBe(1);
     expect(stderr).toContain(message);
