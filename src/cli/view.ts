@@ -3,12 +3,13 @@ import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { join, relative } from "node:path";
 import { Option, type Command } from "commander";
-import { invalidOption } from "../core/errors.ts";
+import { cannotLoad, HoldfastError, invalidOption } from "../core/errors.ts";
 import type { Store } from "../core/store.ts";
 import { writeBundle } from "../rollout/bundle.ts";
 import { openCollection } from "../rollout/collection-index.ts";
 import { assertNoTrainerFile, isTraining } from "../rollout/curve.ts";
 import { readLog } from "../rollout/episode-log.ts";
+import { finishedRollouts } from "../rollout/finished.ts";
 import { filesOf } from "../rollout/list-collections.ts";
 import { offeredModels } from "../rollout/offered-models.ts";
 import { openCollections, type ViewedCollection } from "../rollout/viewed-collections.ts";
@@ -72,7 +73,7 @@ interface Flags {
 
 async function run(given: string[], flags: Flags): Promise<void> {
   const training = given.filter(isTraining);
-  const files = given.flatMap(filesOf);
+  const files = given.flatMap(filesIn);
   for (const file of files) await assertNoTrainerFile(file);
   if (flags.bundle !== undefined) {
     if (files.length === 0) throw invalidOption("--bundle needs rollout files: npx holdfast view --bundle OUT FILE");
@@ -83,11 +84,33 @@ async function run(given: string[], flags: Flags): Promise<void> {
   }
   const { collections, store = memoryStore() } = await openCollections(files, flags.store, note);
   try {
+    await assertRows(collections);
     await serveViewer(collections, training, store, flags);
   } catch (thrown) {
     await store.close();
     throw thrown;
   }
+}
+
+function filesIn(given: string): string[] {
+  try {
+    return filesOf(given);
+  } catch (thrown) {
+    if (!(thrown instanceof HoldfastError)) throw thrown;
+    throw invalidOption(`${thrown.message} and no metrics.jsonl of a trainer`);
+  }
+}
+
+/** Refuses a file without rollouts, unless its record says that a collection may still write some. */
+async function assertRows(collections: ViewedCollection[]): Promise<void> {
+  for (const { details, record } of collections) {
+    if (!record && !(await hasRows(details.file))) throw cannotLoad(`${details.file} has no rollouts`);
+  }
+}
+
+async function hasRows(file: string): Promise<boolean> {
+  for await (const _ of finishedRollouts(file, () => undefined)) return true;
+  return false;
 }
 
 /** Writes a bundle from the given files, and reports its contents. */
@@ -96,6 +119,7 @@ async function writeFiles(files: string[], out: string, storeUrl: string | undef
   const counting = createCounterLine("rows written");
   let long = 0;
   try {
+    await assertRows(collections);
     const written = await writeBundle({
       out,
       page: viewerFolder,

@@ -227,7 +227,7 @@ test("a folder stands for the collections in it, and a bundle has them all", asy
   });
   const { stderr } = await run("view", site);
   expect(stderr).toBe(
-    `invalid_option: the folder ${site} has no collections (pairs of files NAME.jsonl and NAME_run.json)\n`,
+    `invalid_option: the folder ${site} has no collections (pairs of files NAME.jsonl and NAME_run.json) and no metrics.jsonl of a trainer\n`,
   );
 });
 
@@ -235,6 +235,7 @@ describe("refusals", () => {
   test.each<[string, (folder: string) => string[], string]>([
     ["nothing to look at", () => [], "invalid_option: name rollout files, a folder of collections, or a store"],
     ["a file that is not there", (at) => [join(at, "no.jsonl")], "cannot_load: the file "],
+    ["an empty file that no collection writes", (at) => [join(at, "empty.jsonl")], "empty.jsonl has no rollouts\n"],
     ["a trainer's metrics file", (at) => [join(at, "metrics.jsonl")], "metrics.jsonl is a trainer's metrics file, "],
     ["a file that is no JSON lines", (at) => [join(at, "words.md")], "cannot_load: "],
     ["a store that is not there", (at) => ["--store", `sqlite:${at}/no.db`], "invalid_option: the file "],
@@ -259,6 +260,7 @@ describe("refusals", () => {
     const folder = await newFolder();
     writeFileSync(join(folder, "words.md"), "# Words\n");
     await writeRows(join(folder, "a.jsonl"), { reward: 1 });
+    await writeRows(join(folder, "empty.jsonl"));
     await writeRows(join(folder, "metrics.jsonl"), { iteration: 0, reward: 1 });
     const { code, stderr } = await run("view", ...args(folder));
     expect(code).toBe(1);
