@@ -88,3 +88,9 @@ export function seriesIn(curves: readonly Curve[]): Series[] {
     return { name, first, lines };
   });
 }
+
+/** Returns the value of a metric that never changes; undefined for other metrics, and after a single iteration. */
+export function constantIn({ lines }: Series): number | undefined {
+  const [value, ...rest] = lines.flat().filter((each) => each !== undefined);
+  return rest.length > 0 && rest.every((each) => each === value) ? value : undefined;
+}

@@ -3,7 +3,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { readCurve } from "../../src/rollout/curve.ts";
-import { seriesIn, type Curve } from "../../src/rollout/curve-series.ts";
+import { constantIn, seriesIn, type Curve } from "../../src/rollout/curve-series.ts";
 import { newFolder } from "./folder.ts";
 
 const lines = (rows: object[]): string => rows.map((row) => `${JSON.stringify(row)}\n`).join("");
@@ -93,4 +93,27 @@ test("runs are drawn over each other by iteration, the reward first, and gaps st
       ],
     },
   ]);
+});
+
+test("the metrics to watch come first, and a metric that never changes is known by its value", () => {
+  const trainer = (reward: number) => ({ tasks: 64, steps: reward, entropy: 1, reward_all_tasks: reward });
+  const points = [0, 1].map((reward) => ({
+    at: String(reward),
+    rollouts: null,
+    failed: null,
+    reward,
+    tokens: null,
+    seconds: null,
+    trainer: trainer(reward),
+  }));
+  const series = (count: number) =>
+    seriesIn([{ path: "p", over: "iteration", points: points.slice(0, count), unlabelled: 0 }]);
+  expect(series(2).map((each) => [each.name, constantIn(each)])).toEqual([
+    ["reward", undefined],
+    ["reward_all_tasks", undefined],
+    ["entropy", 1],
+    ["tasks", 64],
+    ["steps", undefined],
+  ]);
+  expect(series(1).map(constantIn)).toEqual(Array(5).fill(undefined));
 });

@@ -15,7 +15,7 @@ export function HomePage() {
   const [open, setOpen] = useState<ReadonlyMap<string, number>>(new Map());
   const hasSessions = environments.length + agents.length > 0;
   useMetrics(({ samples }) => setOpen(openSessions(samples)), source.isLive && hasSessions);
-  if (runs.length === 0 && !hasSessions) return <Empty />;
+  if (runs.length === 0 && !hasSessions) return about.hasCurves ? <OnlyTraining /> : <Empty />;
   return (
     <>
       <h1 class="unseen">Holdfast viewer</h1>
@@ -72,6 +72,17 @@ function Entry({ known, to, open, word }: EntryProps) {
       {"bare" in known && known.bare && <span class="badge">read-only: the environment's code is not loaded</span>}
       {known.description && <span class="dim home-about">{known.description}</span>}
     </li>
+  );
+}
+
+function OnlyTraining() {
+  return (
+    <section class="card">
+      <h1>Training runs</h1>
+      <p>
+        <a href={linkTo(["training"])}>Training</a> shows the curves of the runs that are open.
+      </p>
+    </section>
   );
 }
 

@@ -1,6 +1,7 @@
 // The curves of training runs over their iterations, drawn over each other. They grow while a trainer runs.
 import { useState } from "preact/hooks";
-import { seriesIn, type Curve } from "../../../../src/rollout/curve-series.ts";
+import { constantIn, seriesIn, type Curve, type Series } from "../../../../src/rollout/curve-series.ts";
+import { shortNumber } from "../../charts/bars.tsx";
 import { Curves } from "../../charts/curves.tsx";
 import { ask } from "../../data/server.ts";
 import { messageOf } from "../../data/source.ts";
@@ -40,7 +41,14 @@ export function TrainingPage() {
 }
 
 function Training({ curves }: { curves: Curve[] }) {
-  if (curves.length === 0) return <Nothing>There are no training runs.</Nothing>;
+  const [first] = curves;
+  if (!first) return <Nothing>There are no training runs.</Nothing>;
+  const [changing, constants]: [Series[], string[]] = [[], []];
+  for (const series of seriesIn(curves)) {
+    const constant = series.name === "reward" ? undefined : constantIn(series);
+    if (constant === undefined) changing.push(series);
+    else constants.push(`${series.name} ${number(constant)}`);
+  }
   return (
     <>
       <table class="training-runs">
@@ -70,21 +78,31 @@ function Training({ curves }: { curves: Curve[] }) {
           ))}
         </tbody>
       </table>
+      <p class="said">The charts show each metric over the iterations.</p>
+      <p class="said">
+        To see episodes, open the session store of a run:{" "}
+        <code>npx holdfast view --store {showInvisible(`sqlite:${first.path.replace(/\/$/, "")}/sessions.db`)}</code>
+      </p>
+      {constants.length > 0 && <p class="said">Equal in all iterations: {showInvisible(constants.join(", "))}.</p>}
       <div class="training-charts">
-        {seriesIn(curves).map(({ name, first, lines }) => (
+        {changing.map((series) => (
           <Curves
-            key={name}
-            title={name}
-            note="over iterations"
-            first={first}
-            top={name === "reward" ? 1 : 0}
-            curves={lines.map((values, at) => ({ name: curves[at]?.path ?? "", values }))}
+            key={series.name}
+            title={series.name}
+            note={`maximum ${number(maximum(series))}`}
+            first={series.first}
+            shown={shortNumber}
+            top={series.name.startsWith("reward") ? 1 : 0}
+            curves={series.lines.map((values, at) => ({ name: curves[at]?.path ?? "", values }))}
           />
         ))}
       </div>
     </>
   );
 }
+
+const maximum = ({ lines }: Series): number =>
+  lines.flat().reduce<number>((most, value) => Math.max(most, value ?? -Infinity), -Infinity);
 
 const rewardAt = (point: Curve["points"][number] | undefined): string =>
   typeof point?.reward === "number" ? number(point.reward) : "-";
