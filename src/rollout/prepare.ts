@@ -71,8 +71,8 @@ export function assertHarness(settings: Partial<CollectionSettings>): void {
 /** Refuses fields of `request` that would have no effect. */
 export function assertRequest({ request = {}, system, agent }: Partial<CollectionSettings>): void {
   const field = Object.keys(request).find((name) => playerFields.has(name));
-  if (field === "instructions") throw invalidOption("--request cannot set `instructions`; use --system");
-  if (field !== undefined) throw invalidOption(`--request cannot set \`${field}\`: the collection sets it`);
+  if (field === "instructions") throw invalidOption("`request` cannot set `instructions`; use `system`");
+  if (field !== undefined) throw invalidOption(`\`request\` cannot set \`${field}\`: each rollout sets it`);
   if (system === undefined || agent === undefined || isUrl(agent)) return;
   throw invalidOption("--system cannot be combined with --agent, because that agent has its own instruction");
 }

@@ -101,6 +101,11 @@ test("a request is streamed, continued, listed and deleted, and the document des
   expect(failed).toHaveLength(2);
   const again = await client("GET", "/v1/rollouts/r1?after=6");
   expect(await linesOf(again.stream)).toEqual(lines.slice(6));
+  const joined = await client("POST", "/v1/rollouts?after=6", { body });
+  expect(await linesOf(joined.stream)).toEqual(lines.slice(6));
+  // A request that does not exist has no lines to leave out, and does not start.
+  const early = await client("POST", "/v1/rollouts?after=6", { body: { ...body, request: "r2" } });
+  expect([early.status, early.body.error.code]).toEqual([404, "not_found"]);
   const conflict = await client("POST", "/v1/rollouts", { body: { ...body, repeats: 3 } });
   expect([conflict.status, conflict.body.error.code]).toEqual([409, "call_conflict"]);
   const missing = await client("GET", "/v1/rollouts/r2");

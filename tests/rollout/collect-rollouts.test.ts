@@ -335,8 +335,8 @@ describe("settings of the model", () => {
   test("that would have no effect are refused", async () => {
     const given = await settings();
     const refused = (flags: object) => collectRollouts({ ...given, ...flags });
-    await expect(refused({ request: { tools: [] } })).rejects.toThrow("--request cannot set `tools`");
-    await expect(refused({ request: { instructions: "x" } })).rejects.toThrow("use --system");
+    await expect(refused({ request: { tools: [] } })).rejects.toThrow("`request` cannot set `tools`");
+    await expect(refused({ request: { instructions: "x" } })).rejects.toThrow("use `system`");
     const agent = defineAgent({ name: "own", model: press });
     await expect(refused({ agent, system: "x" })).rejects.toThrow("--system cannot be combined with --agent");
   });

@@ -91,7 +91,7 @@ export const rolloutRoutes = {
     reply: "lines",
     stream: lines,
     example: { request: "iter-0001", repeats: 2, model: { name: "random" } },
-    errors: ["call_conflict", "invalid_task", "cannot_load", "version_not_found"],
+    errors: ["not_found", "call_conflict", "invalid_task", "cannot_load", "version_not_found"],
   },
   readRollouts: {
     method: "GET",
@@ -136,7 +136,10 @@ export function rolloutHandlers(requests: RolloutRequests): Handlers<typeof roll
   });
   return {
     startRollouts: async ({ body, query, request }) => {
-      const id = await requests.start(body as unknown as RolloutRequest);
+      const asked = body as unknown as RolloutRequest;
+      // Only a request that exists has lines to leave out. Checked first, so that a wrong index starts nothing.
+      if (query.after > 0) await requests.lines(asked.request ?? "", { after: query.after });
+      const id = await requests.start(asked);
       return { ...(await streamed(id, query.after, request)), about: { rollout: id } };
     },
     readRollouts: ({ id, query, request }) => streamed(id, query.after, request),
