@@ -26,7 +26,7 @@ export function createRequestedModels(
     const isListed = prefixes.some((prefix) => isBelow(url, prefix));
     if (!isListed && !isLoopback(url.hostname)) {
       throw invalidOption(
-        `\`model.url\` ${url.origin} is not on this machine; start the server with --allow-model ${url.origin} to allow it`,
+        `\`model.url\` ${url.origin} is not on this machine; to allow it, start the server and its workers with --allow-model ${url.origin}`,
       );
     }
     const options = { model: name, baseUrl: text, ...(!isListed && { apiKey: "" }) };
