@@ -11,16 +11,17 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
+import math
 import os
 import random
 import threading
 import time
 from collections import Counter
 from concurrent.futures import Future
-from contextlib import nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any, Callable, Iterator
 
 import torch
 from torch import Tensor
@@ -36,6 +37,11 @@ LEAST_RATE = 0.1
 RETRIES = 3
 # Added to p * (1 - p) of a task's last mean reward p, so that tasks with an equal reward in all episodes are drawn too.
 LEAST_NEED = 0.05
+LARGEST_WEIGHT = 1e6
+
+
+class TrainingError(RuntimeError):
+    """The run cannot go on. The message says what went wrong, and what to do."""
 
 
 @dataclass
@@ -174,7 +180,7 @@ class Trainer:
                 return collected, seconds
             self.next_attempt()
             if not retries_left:
-                raise RuntimeError(f"{failure}; gave up after {RETRIES} retries; start the trainer again to continue this run")
+                raise TrainingError(f"{failure}; gave up after {RETRIES} retries; start the trainer again to continue this run")
 
     def start_next(self) -> None:
         """Starts the rollouts of the next iteration in a thread. A daemon, because a stream must not delay the exit."""
@@ -225,7 +231,7 @@ class Trainer:
         request["request"] = f"{self.name}-held-out-{self.iteration}-{digest}"
         collected, failure, _ = self.play(request)
         if failure is not None:
-            raise RuntimeError(failure)
+            raise TrainingError(f"the held-out tasks were not played: {failure}")
         return collected.reward()
 
     def attempt(self, iteration: int) -> int:
@@ -269,8 +275,16 @@ class Trainer:
                 self.optimizer.step()
                 steps += 1
                 sums.update({"gradient_norm": float(norm)})
-        means = {name: value / max(1, steps) for name, value in sums.items()}
-        return {**means, **compared, "optimizer_steps": steps, "trained_episodes": len(used)}
+            found = {**{name: value / max(1, steps) for name, value in sums.items()}, **compared}
+        if not all(map(math.isfinite, found.values())) or not self.is_sound():
+            problem = f"the update of iteration {self.iteration} is not saved: it made numbers that are too large or not finite"
+            advice = f"start again with a lower --rate than {settings.rate:g}, to continue from the last checkpoint"
+            raise TrainingError(f"{problem}; {advice}")
+        return {**found, "optimizer_steps": steps, "trained_episodes": len(used)}
+
+    def is_sound(self) -> bool:
+        """Returns whether all weights are numbers, and small enough for further updates."""
+        return all(bool((one.abs() < LARGEST_WEIGHT).all()) for one in self.model.parameters())
 
     def useful(self, episodes: list[Episode]) -> list[Episode]:
         """Leaves out episodes without an advantage. Unsolved tasks keep theirs, because the entropy bonus makes them explore."""
@@ -386,12 +400,15 @@ class Trainer:
         file = self.folder / "checkpoint.pt"
         if not file.exists():
             return False
-        saved = load_checkpoint(file)
-        with self.policy.engine.model_lock:
-            self.model.load_state_dict(saved["model"])
-        self.optimizer.load_state_dict(saved["optimizer"])
-        self.iteration, self.sampled, self.made = saved["iteration"], saved["sampled"], saved["made"]
-        self.history, self.results = saved["history"], saved.get("results", [{}] * saved["iteration"])
+        with reading(file):
+            saved = load_checkpoint(file)
+            with self.policy.engine.model_lock:
+                self.model.load_state_dict(saved["model"])
+            self.optimizer.load_state_dict(saved["optimizer"])
+            self.iteration, self.sampled, self.made = saved["iteration"], saved["sampled"], saved["made"]
+            self.history, self.results = saved["history"], saved.get("results", [{}] * saved["iteration"])
+            if not self.is_sound():
+                raise ValueError("it has weights that are not finite")
         self.publish()
         self._append(saved)
         return True
@@ -406,7 +423,7 @@ class Trainer:
             file = self.folder / name
             lines = file.read_bytes().splitlines(keepends=True) if file.exists() else []
             kept = [one for one in lines if one.endswith(b"\n")][: last["iteration"]]
-            text = json.dumps(line).encode() + b"\n"
+            text = json.dumps(line, allow_nan=False).encode() + b"\n"
             if len(kept) == len(lines):
                 with open(file, "ab") as out:
                     out.write(text)
@@ -430,3 +447,14 @@ def load_checkpoint(file: Path) -> Row:
         return torch.load(file, map_location="cpu", weights_only=False)
     except TypeError:  # torch before 1.13 does not have the option.
         return torch.load(file, map_location="cpu")
+
+
+@contextmanager
+def reading(file: Path) -> Iterator[None]:
+    """Names the file of a run that cannot be read."""
+    try:
+        yield
+    except Exception as error:
+        problem = (str(error).splitlines() or [""])[0] or type(error).__name__
+        advice = "restore it from a copy, or start a new run with another --out"
+        raise TrainingError(f"cannot read {file}: {problem}; {advice}") from error

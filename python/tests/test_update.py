@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 import threading
 import types
@@ -14,17 +15,17 @@ try:
     import torch
     from holdfast.data import Collected, Episode, Step, grpo, to_batch
     from holdfast.model import TinyConfig, TinyModel
-    from holdfast.trainer import Settings, Trainer
+    from holdfast.trainer import Settings, Trainer, TrainingError, load_checkpoint
 except ImportError:
     pass
 
 
-def make(**settings):
+def make(folder=tempfile.gettempdir(), **settings):
     torch.manual_seed(1)
     model = TinyModel(TinyConfig(20, 16, 1, 2, 64)).eval()
     engine = types.SimpleNamespace(model_lock=threading.Lock())
     policy = types.SimpleNamespace(model=model, engine=engine, format=types.SimpleNamespace(pad=0), url="", name="policy")
-    return Trainer(None, policy, [{}], Path(tempfile.gettempdir()), "run", Settings(**settings))
+    return Trainer(None, policy, [{}], Path(folder), "run", Settings(**settings))
 
 
 def group(task, *rewards):
@@ -105,6 +106,36 @@ class Updates(unittest.TestCase):
         trainer.iteration = 10
         last, _ = trainer.loss(batch, 4)
         self.assertAlmostEqual(float(last / first), 0.1, places=5)
+
+    def runs(self, folder, **settings):
+        """A trainer that gets the same rollouts for each iteration."""
+        trainer = make(folder, **settings)
+        trainer.collect = lambda: (Collected(group(0, 1, 0)), {})
+        return trainer
+
+    def test_weights_that_are_not_finite_are_not_saved_and_a_lower_rate_continues(self) -> None:
+        for rate in (float("inf"), float("nan"), 1e30):
+            with self.subTest(rate), tempfile.TemporaryDirectory(prefix="holdfast-update-") as folder:
+                self.runs(folder, iterations=1).run()
+                spoiled = self.runs(folder, iterations=3)
+                spoiled.load()
+                spoiled.settings.rate = rate
+                with self.assertRaisesRegex(TrainingError, "iteration 1 .*not finite.* lower --rate"):
+                    spoiled.run()
+                self.assertEqual(load_checkpoint(Path(folder) / "checkpoint.pt")["iteration"], 1)
+                lines = (Path(folder) / "metrics.jsonl").read_text().splitlines()
+                self.assertEqual([json.loads(line)["iteration"] for line in lines], [0])
+                again = self.runs(folder, iterations=3)
+                again.load()
+                self.assertEqual(len(again.run()), 3)
+
+    def test_a_checkpoint_with_weights_that_are_not_finite_is_named(self) -> None:
+        with tempfile.TemporaryDirectory(prefix="holdfast-update-") as folder:
+            trainer = make(folder)
+            trainer.model.embed.weight.data[0] = float("nan")
+            trainer.save([])
+            with self.assertRaisesRegex(TrainingError, "checkpoint.pt: it has weights that are not finite"):
+                make(folder).load()
 
 
 if __name__ == "__main__":
