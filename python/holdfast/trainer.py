@@ -91,9 +91,12 @@ class Trainer:
 
     def run(self, report: Callable[[Row], None] = lambda metrics: None) -> list[Row]:
         settings = self.settings
-        while self.iteration < settings.iterations and not (0 < settings.tokens <= self.sampled):
+        while not self.is_done():
             begun = time.perf_counter()
             collected, timing = self.collect()
+            if not any(one.sampled for one in collected.episodes):
+                problem = f"no token was sampled in iteration {self.iteration}: the prompts fill the model's context"
+                raise TrainingError(f"{problem}; choose a larger --context (a tiny model then needs another --out)")
             collected.credit(CREDITS[settings.credit], settings.discount)
             if settings.ahead and self.iteration + 1 < settings.iterations:
                 self.start_next()
@@ -111,13 +114,15 @@ class Trainer:
             metrics["seconds"] = {name: round(value, 4) for name, value in timing.items()}
             self.save([episode.session for episode in collected.episodes])
             report(metrics)
-            if metrics["reward"] >= settings.stop_at:
-                break
         if self.started:
             # The run has ended early. Its last request would take time from an evaluation.
             with suppress(HoldfastError):
                 self.client.cancel(self.request()["request"])
         return self.history
+
+    def is_done(self) -> bool:
+        settings, reward = self.settings, self.history[-1]["reward"] if self.history else -math.inf
+        return self.iteration >= settings.iterations or 0 < settings.tokens <= self.sampled or reward >= settings.stop_at
 
     # Rollouts
 
@@ -199,13 +204,13 @@ class Trainer:
         """Plays a request to its end. Returns its rows, the reason if they must not be trained on, and seconds."""
         clocks = lambda: (time.perf_counter(), self.policy.busy_seconds(), self.policy.engine.seconds)
         begun = clocks()
-        collected, failure = Collected(branch=request.get("branch", [])), None
+        collected, failure, reason = Collected(branch=request.get("branch", [])), None, None
         try:
             for event in self.client.rollouts(**request):
-                if event["type"] == "group":
-                    collected.add(event["rows"])
-                elif event["type"] == "row":
-                    collected.add([event["row"]])
+                if event["type"] in ("group", "row"):
+                    rows = event["rows"] if event["type"] == "group" else [event["row"]]
+                    collected.add(rows)
+                    reason = reason or next((row["failure_reason"] for row in rows if row.get("failure_reason")), None)
                 elif event["type"] == "end" and event.get("error"):
                     failure = f"the rollouts ended early: {event['error']['message']} ({event['error']['code']})"
                 elif event["type"] == "end" and event.get("cancelled"):
@@ -216,7 +221,8 @@ class Trainer:
                 raise
             failure = error.message
         if failure is None and not collected.episodes:
-            failure = f"no rollout can be trained on; left out: {dict(collected.left_out)}"
+            told = f"; the first failure: {reason}" if reason else ""
+            failure = f"no rollout can be trained on; left out: {dict(collected.left_out)}{told}"
         whole, sampling, engine = (now - before for now, before in zip(clocks(), begun))
         # An environment that delays some episodes keeps other requests open, so its cost is between these two differences.
         seconds = {"sampling": sampling, "environment": whole - sampling, "engine": engine, "engine_idle": whole - engine}

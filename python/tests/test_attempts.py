@@ -73,6 +73,11 @@ class Attempts(unittest.TestCase):
         self.assertEqual([one.session for one in collected.episodes], ["c"])
         self.assertEqual(trainer.metrics(collected, {})["request"], "run-0.3")
 
+    def test_the_first_failure_is_shown_if_no_row_can_be_trained_on(self) -> None:
+        failed = {"type": "group", "rows": [{"reward": None, "mask_sample": True, "failure_kind": "seed", "failure_reason": "no prompt"}]}
+        with self.assertRaisesRegex(RuntimeError, "left out: {'masked': 1}; the first failure: no prompt; gave up"):
+            Bare(Played(*[[failed, END]] * 4), self.folder).collect()
+
     def test_a_trainer_that_is_started_again_asks_for_the_same_attempt(self) -> None:
         client = Played([FAILED], [row("a"), END])
         Bare(client, self.folder).collect()

@@ -137,6 +137,19 @@ class Updates(unittest.TestCase):
             with self.assertRaisesRegex(TrainingError, "checkpoint.pt: it has weights that are not finite"):
                 make(folder).load()
 
+    def test_a_run_that_reached_its_goal_does_not_train_again(self) -> None:
+        with tempfile.TemporaryDirectory(prefix="holdfast-update-") as folder:
+            self.assertEqual(len(self.runs(folder, iterations=5, stop_at=0.5).run()), 1)
+            again = self.runs(folder, iterations=5, stop_at=0.5)
+            again.load()
+            self.assertEqual(len(again.run()), 1)
+
+    def test_an_iteration_without_sampled_tokens_names_the_context(self) -> None:
+        trainer = make()
+        trainer.collect = lambda: (Collected([Episode(0, 0, "a", 0, [1, 2], [0, 0], [Step(2, 2, [])])]), {})
+        with self.assertRaisesRegex(TrainingError, "larger --context"):
+            trainer.run()
+
 
 if __name__ == "__main__":
     unittest.main()
