@@ -10,6 +10,7 @@ import json
 import os
 import random
 import re
+import signal
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache, partial
 from multiprocessing import get_context
@@ -17,6 +18,8 @@ from typing import Any, Callable
 
 from .client import Client
 from .model import Answer, Message, TinyFormat
+from .serve import end_with_parent
+from .trainer import TrainingError
 
 # The share of episodes that copy values in the order of the prompt, and the probability of another call after each call.
 IN_ORDER, CALL_AGAIN = 0.8, 0.85
@@ -27,8 +30,15 @@ TOKENS = 40_000
 def play_randomly(client: Client, tasks: list[dict[str, Any]], episodes: int, seed: int, longest: int = 12) -> list[list[Any]]:
     """Plays random episodes on the server. Each is a list of messages and answers, in order."""
     play = partial(_play, client.url, client.environment()["tools"], tasks, seed, longest)
-    with ProcessPoolExecutor(min(8, os.cpu_count() or 1), mp_context=get_context("fork")) as processes:
+    with ProcessPoolExecutor(min(8, os.cpu_count() or 1), get_context("fork"), _begin) as processes:
         return list(processes.map(play, range(episodes), chunksize=50))
+
+
+def _begin() -> None:
+    """Leaves Ctrl-C and other signals to the parent, and ends with it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    end_with_parent()
 
 
 def _play(url: str, tools: list[dict[str, Any]], tasks: list[dict[str, Any]], seed: int, longest: int, number: int) -> list[Any]:
@@ -210,7 +220,11 @@ def imitate(
             tokens += before + answer
             mask += [0] * len(before) + [1] * len(answer)
             waiting = []
-        rows.append((tokens[: model.context], mask[: model.context]))
+        # Without an answer, a batch would have no loss.
+        if any(mask[1 : model.context]):
+            rows.append((tokens[: model.context], mask[: model.context]))
+    if not rows:
+        raise TrainingError(f"the prompts of these tasks fill the context of {model.context} tokens; choose a larger --context")
     longest = max(len(tokens) for tokens, _ in rows)
     padded = lambda lists, fill, dtype: torch.tensor([one + [fill] * (longest - len(one)) for one in lists], dtype=dtype).to(device)
     all_tokens, all_masks = padded([tokens for tokens, _ in rows], format.pad, torch.int), padded([mask for _, mask in rows], 0, torch.bool)
