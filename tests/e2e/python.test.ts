@@ -37,7 +37,7 @@ test(
   async ({ skip }) => {
     if (python === undefined) skip("there is no python3 of version 3.11 or newer");
     const { status, output } = runTests(
-      ["kill", "attempts", "update", "warmup", "policy", "language_model", "training"],
+      ["kill", "attempts", "update", "flags", "warmup", "policy", "language_model", "training"],
       join(await shared("dist"), "cli", "main.js"),
     );
     console.log(
