@@ -8,6 +8,7 @@ Nothing is downloaded. A run that was stopped or killed continues when the same 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import math
 import sys
@@ -49,7 +50,7 @@ def main() -> None:
 
 def train(flags: argparse.Namespace, folder: Path, tasks: list[dict], held_out: list[dict]) -> None:
     torch.manual_seed(flags.seed)
-    run = read_run(folder)
+    run = read_run(folder, flags, tasks)
     client = Client(f"http://127.0.0.1:{run['server_port']}", patience=180)
     # Only one server runs at a time, so a restarted server may take over turns after a short lease.
     lease = ["--lease", "5s"]
@@ -122,21 +123,39 @@ def load_model(flags: argparse.Namespace, folder: Path) -> tuple:
     file = folder / "warm.pt"
     with reading(file):
         saved = load_checkpoint(file)
+        shape = {f"--{name}": saved["config"][name] for name in ("width", "layers", "heads", "context")}
+    refuse_other_run(folder, shape, {flag: getattr(flags, flag[2:]) for flag in shape})
+    with reading(file):
         model = TinyModel(TinyConfig(**saved["config"])).to(flags.device)
         model.load_state_dict(saved["model"])
         return model.eval(), TinyFormat(saved["words"])
 
 
-def read_run(folder: Path) -> dict:
+def read_run(folder: Path, flags: argparse.Namespace, tasks: list[dict]) -> dict:
     """Returns the name and the ports of a run. They stay the same after a restart, because open requests contain them."""
-    file = folder / "run.json"
+    file, named = folder / "run.json", Path(flags.environment).resolve()
+    digest = hashlib.sha256(json.dumps(tasks, sort_keys=True).encode()).hexdigest()[:16]
+    model = str(Path(flags.model).resolve()) if flags.model else "tiny"
+    about = {"environment": (named.parent if named.is_file() else named).name, "digest of the tasks": digest, "model": model}
+    run = {"name": f"{folder.name}-{int(time.time())}", "server_port": free_port(), "policy_port": free_port(), "about": about}
     if file.exists():
         with reading(file):
             known = json.loads(file.read_bytes())
-            return {"name": str(known["name"]), **{name: int(known[name]) for name in ("server_port", "policy_port")}}
-    run = {"name": f"{folder.name}-{int(time.time())}", "server_port": free_port(), "policy_port": free_port()}
+            ports = {name: int(known[name]) for name in ("server_port", "policy_port")}
+            saved = {"name": str(known["name"]), **ports, "about": dict(known.get("about", about))}
+        # Nothing can be mixed before there is a model or a checkpoint. Runs of earlier versions do not say what they are about.
+        if saved["about"] == about or (folder / "warm.pt").exists() or (folder / "checkpoint.pt").exists():
+            refuse_other_run(folder, saved["about"], about)
+            return saved
     write_atomically(file, lambda out: out.write(json.dumps(run).encode()))
     return run
+
+
+def refuse_other_run(folder: Path, known: dict, now: dict) -> None:
+    """Refuses flags that would mix two runs in a folder."""
+    other = [f"{name}: {known[name]}, now {now[name]}" for name in known if name in now and known[name] != now[name]]
+    if other:
+        refuse(f"{folder} has another run ({'; '.join(other)}); choose another --out, or repeat the earlier flags")
 
 
 def print_line(metrics: dict) -> None:

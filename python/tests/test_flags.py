@@ -119,11 +119,41 @@ class Flags(unittest.TestCase):
         self.assertIn("is not a program", self.started("--node", "missing"))
         self.assertIn("is not a file", self.started("--holdfast", "missing"))
 
+    def read_run(self, tasks: list[dict], *flags: str) -> dict:
+        return self.train.read_run(self.folder, self.train.read_flags(["--environment", str(COUNTER), *flags]), tasks)
+
+    def test_another_run_in_the_same_folder_is_refused(self) -> None:
+        first = self.read_run([{"n": 1}])
+        # Nothing was trained yet, so a mistake can still be corrected.
+        second = self.read_run([{"n": 2}])
+        self.assertNotEqual(first["about"], second["about"])
+        (self.folder / "warm.pt").touch()
+        self.assertEqual(self.read_run([{"n": 2}], "--iterations", "3", "--rate", "0.1", "--tasks", "2"), second)
+        library = str(ROOT / "examples/library")
+        for tasks, flags in (([{"n": 1}], []), ([{"n": 2}], ["--environment", library]), ([{"n": 2}], ["--model", "x"])):
+            self.assertIn("choose another --out", self.message(self.read_run, tasks, *flags))
+
+    def test_a_folder_of_an_earlier_version_continues(self) -> None:
+        old = {"name": "old", "server_port": 1, "policy_port": 2}
+        (self.folder / "run.json").write_text(json.dumps(old))
+        (self.folder / "checkpoint.pt").touch()
+        self.assertEqual({**self.read_run([{"n": 1}]), "about": None}, {**old, "about": None})
+
+    def test_another_size_of_the_tiny_model_is_refused(self) -> None:
+        train = self.train
+        model, words = train.TinyModel(train.TinyConfig(20, 16, 1, 2, 64)), [str(at) for at in range(10)]
+        train.torch.save({"words": words, "config": vars(model.config), "model": model.state_dict()}, self.folder / "warm.pt")
+        same = "--environment x --device cpu --width 16 --layers 1 --heads 2 --context 64".split()
+        self.assertEqual(train.load_model(train.read_flags(same), self.folder)[0].config, model.config)
+        for flag in ("--width", "--layers", "--heads", "--context"):
+            other = train.read_flags([*same, flag, "4" if flag == "--heads" else "128"])
+            self.assertIn(flag, self.message(train.load_model, other, self.folder))
+
     def test_a_damaged_file_is_named(self) -> None:
         (self.folder / "run.json").write_text("{")
         (self.folder / "warm.pt").write_bytes(b"damaged")
         with self.assertRaisesRegex(self.train.TrainingError, "cannot read .*run.json: .*another --out"):
-            self.train.read_run(self.folder)
+            self.read_run([{"n": 1}])
         with self.assertRaisesRegex(self.train.TrainingError, "cannot read .*warm.pt: .*another --out"):
             self.train.load_model(self.train.read_flags(["--environment", "x", "--device", "cpu"]), self.folder)
 
