@@ -14,7 +14,7 @@ import math
 import sys
 import time
 from pathlib import Path
-from typing import NoReturn
+from typing import IO, NoReturn
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "python"), str(Path(__file__).resolve().parent)]
@@ -23,6 +23,10 @@ try:
     import torch
 except ImportError:
     raise SystemExit("training needs torch: pip install torch")
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 from flags import read_flags, read_inputs, read_settings, refuse
 from holdfast.client import Client, HoldfastError
@@ -39,8 +43,8 @@ def main() -> None:
     named = Path(flags.environment)
     folder = Path(flags.out or f"runs/training/{named.name or named.resolve().name}-{flags.credit}-{flags.seed}")
     try:
-        open_folder(folder)
-        train(flags, folder, tasks, held_out)
+        with open_folder(folder):
+            train(flags, folder, tasks, held_out)
     except HoldfastError as error:
         fail(f"{error}; see {folder / 'server.log'}, then start the same command again")
     except (ServerError, TrainingError) as error:
@@ -81,11 +85,21 @@ def train(flags: argparse.Namespace, folder: Path, tasks: list[dict], held_out: 
             server.close()
 
 
-def open_folder(folder: Path) -> None:
+def open_folder(folder: Path) -> IO[str]:
+    """Creates the folder and locks it until this process ends."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        file = open(folder / "lock", "a")
     except OSError as error:
         refuse(f"argument --out: cannot use {folder} as the folder of the run: {error.strerror}; choose another --out")
+    try:
+        # Children do not inherit a lock of this kind, so none of them can keep it.
+        fcntl and fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):
+        fail(f"another process trains in {folder}; wait until it ends, or choose another --out")
+    except OSError:
+        pass  # This file system has no locks.
+    return file
 
 
 def warm_up(flags: argparse.Namespace, folder: Path, client: Client, tasks: list[dict]) -> None:

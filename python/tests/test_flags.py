@@ -6,6 +6,7 @@ import contextlib
 import importlib.util
 import io
 import json
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -156,6 +157,15 @@ class Flags(unittest.TestCase):
             self.read_run([{"n": 1}])
         with self.assertRaisesRegex(self.train.TrainingError, "cannot read .*warm.pt: .*another --out"):
             self.train.load_model(self.train.read_flags(["--environment", "x", "--device", "cpu"]), self.folder)
+
+    def test_a_folder_in_which_another_process_trains_is_refused(self) -> None:
+        command = [sys.executable, str(PROGRAM), "--environment", str(COUNTER), "--out", str(self.folder)]
+        with self.train.open_folder(self.folder):
+            ended = subprocess.run([*command, "--node", sys.executable, "--holdfast", __file__], capture_output=True, text=True)
+        self.assertEqual((ended.returncode, ended.stdout), (1, ""))
+        message = f"train.py: another process trains in {self.folder}; wait until it ends, or choose another --out\n"
+        self.assertEqual(ended.stderr, message)
+        self.assertEqual([one.name for one in self.folder.iterdir()], ["lock"])
 
 
 if __name__ == "__main__":
