@@ -7,11 +7,41 @@ Nothing is downloaded. A run that was stopped or killed continues when the same 
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
+from multiprocessing import active_children
+from types import FrameType
+
+PROCESS = os.getpid()
+
+
+def end(number: int, frame: FrameType | None = None) -> None:
+    """Ends this process and its children at a signal. An exception could be lost in a callback, and files are complete anyway."""
+    # A child has the handler for a moment, until it begins its own work.
+    if os.getpid() != PROCESS:
+        return
+    for one in HANDLED:
+        signal.signal(one, signal.SIG_IGN)
+    for child in active_children():
+        child.kill()
+    serve = sys.modules.get("holdfast.serve")
+    for server in [*getattr(getattr(serve, "Server", None), "running", [])]:
+        server.close(patience=5)
+    os.write(2, b"stopped; start the same command again to continue\n")
+    os._exit(128 + number)
+
+
+HANDLED = [one for one in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(one) != signal.SIG_IGN]
+if __name__ == "__main__":
+    # Before the imports, because those of torch can take seconds.
+    for one in HANDLED:
+        signal.signal(one, end)
+
 import argparse
 import hashlib
 import json
 import math
-import sys
 import time
 from pathlib import Path
 from typing import IO, NoReturn

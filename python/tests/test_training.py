@@ -6,6 +6,7 @@ import importlib.util
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -78,6 +79,17 @@ class Training(unittest.TestCase):
             self.folder = Path(self.held.name) / credit
             self.finish(self.start("--iterations", "1", "--credit", credit, "--branch", "2@1"))
             self.assertLessEqual(self.lines("metrics.jsonl")[0]["logprob_difference"], 1e-3)
+
+    def test_ctrl_c_ends_the_trainer_and_its_children_with_one_line(self) -> None:
+        process, run = self.start("--warmup-episodes", "5000"), self.folder / "run.json"
+        deadline = time.monotonic() + 60
+        while not (self.folder / "sessions.db").exists() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        text, _ = process.communicate(timeout=30)
+        self.assertEqual((process.returncode, text), (130, "stopped; start the same command again to continue\n"))
+        with socket.socket() as one:
+            self.assertNotEqual(one.connect_ex(("127.0.0.1", json.loads(run.read_text())["server_port"])), 0)
 
     def test_a_killed_trainer_continues_and_uses_every_row_once(self) -> None:
         self.kill_and_continue()
