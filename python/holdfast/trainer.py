@@ -243,7 +243,8 @@ class Trainer:
     def attempt(self, iteration: int) -> int:
         """Returns how many requests of an iteration failed. Each retry needs a new id: an old id returns the old failure."""
         file = self.folder / "attempt.json"
-        saved = json.loads(file.read_bytes()) if file.exists() else {}
+        with reading(file):
+            saved = json.loads(file.read_bytes()) if file.exists() else {}
         # The file may be from an earlier iteration. The checkpoint has the current one.
         return saved["attempt"] if saved.get("iteration") == iteration else 0
 

@@ -93,6 +93,11 @@ class Attempts(unittest.TestCase):
         trainer.collect()
         self.assertEqual(client.asked, ["run-0", "run-0.1", "run-1"])
 
+    def test_a_damaged_file_with_the_attempt_is_named(self) -> None:
+        (self.folder / "attempt.json").write_text("{")
+        with self.assertRaisesRegex(RuntimeError, "cannot read .*attempt.json"):
+            Bare(Played(), self.folder).collect()
+
     def test_a_request_with_other_settings_gets_the_next_id(self) -> None:
         client = Played(HoldfastError(409, "call_conflict", "another body"), [row("a"), END])
         Bare(client, self.folder).collect()
