@@ -24,7 +24,7 @@ def read_flags(arguments: list[str]) -> argparse.Namespace:
     fast = cuda and not given
     parser = argparse.ArgumentParser(
         description="Train a model on an environment.", formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-        usage="%(prog)s --environment PATH [flags]; --help lists the flags",
+        usage="%(prog)s --environment PATH [flags]; --help lists the flags", allow_abbrev=False,
     )
     add = parser.add_argument
     whole, count, share = integer(0), integer(1), number(0, 1)
@@ -76,12 +76,13 @@ def read_flags(arguments: list[str]) -> argparse.Namespace:
     add("--node", help="path of node (default: from PATH)")
     add("--holdfast", help="path of Holdfast's dist/cli/main.js (default: this checkout, or npx holdfast)")
     flags = parser.parse_args(arguments)
+    flags.given = {one.split("=")[0] for one in arguments if one.startswith("--")}
     if not flags.model and flags.width % (2 * flags.heads):
         # Rotary positions turn pairs of numbers, so a head has an even width.
         parser.error(f"argument --width: {flags.width} is not a multiple of twice --heads, which is {2 * flags.heads}")
-    if flags.branch and flags.credit not in ("tree", "steps"):
+    if flags.branch and flags.credit != "tree":
         problem = f"{flags.credit} would train on the answers before a fork several times"
-        parser.error(f"argument --branch: needs --credit tree or steps; {problem}")
+        parser.error(f"argument --branch: needs --credit tree; {problem}")
     if flags.credit == "tree" and not flags.branch:
         flags.branch = [{"ways": 4, "step": 2}]
     steps = [one["step"] for one in flags.branch or []]

@@ -135,6 +135,7 @@ def open_folder(folder: Path) -> IO[str]:
 def warm_up(flags: argparse.Namespace, folder: Path, client: Client, tasks: list[dict]) -> None:
     """Creates a tiny model that knows the format of the environment's calls, but cannot solve its tasks yet."""
     begun = time.perf_counter()
+    print(f"warm-up: {flags.warmup_episodes} random episodes, then {flags.warmup_steps} steps of imitation", flush=True)
     play = play_randomly(client, tasks, flags.warmup_episodes, flags.seed, flags.warmup_calls)
     format = TinyFormat.from_texts(texts_of(play))
     config = TinyConfig(format.size, flags.width, flags.layers, flags.heads, flags.context)
@@ -162,13 +163,14 @@ def load_model(flags: argparse.Namespace, folder: Path) -> tuple:
         try:
             return load_language_model(flags.model, flags.device, context=flags.context)
         except (OSError, ValueError) as error:
-            problem = f"cannot load --model {flags.model}: {str(error).splitlines()[0]}"
+            problem = f"cannot load --model {flags.model}: {(str(error).splitlines() or [''])[0]}"
             raise TrainingError(f"{problem}; pass the folder of a causal language model") from error
     file = folder / "warm.pt"
     with reading(file):
         saved = load_checkpoint(file)
         shape = {f"--{name}": saved["config"][name] for name in ("width", "layers", "heads", "context")}
-    refuse_other_run(folder, shape, {flag: getattr(flags, flag[2:]) for flag in shape})
+    # The defaults depend on the device, so only flags that were given are compared.
+    refuse_other_run(folder, shape, {flag: getattr(flags, flag[2:]) for flag in shape if flag in flags.given})
     with reading(file):
         model = TinyModel(TinyConfig(**saved["config"])).to(flags.device)
         model.load_state_dict(saved["model"])
@@ -178,9 +180,11 @@ def load_model(flags: argparse.Namespace, folder: Path) -> tuple:
 def read_run(folder: Path, flags: argparse.Namespace, tasks: list[dict]) -> dict:
     """Returns the name and the ports of a run. They stay the same after a restart, because open requests contain them."""
     file, named = folder / "run.json", Path(flags.environment).resolve()
+    # Names without their folders, because a run and its model may be moved.
     digest = hashlib.sha256(json.dumps(tasks, sort_keys=True).encode()).hexdigest()[:16]
-    model = str(Path(flags.model).resolve()) if flags.model else "tiny"
-    about = {"environment": (named.parent if named.is_file() else named).name, "digest of the tasks": digest, "model": model}
+    model = Path(flags.model).resolve().name if flags.model else "tiny"
+    environment = f"{named.parent.name}/{named.name}" if named.is_file() else named.name
+    about = {"environment": environment, "digest of the tasks": digest, "model": model}
     run = {"name": f"{folder.name}-{int(time.time())}", "server_port": free_port(), "policy_port": free_port(), "about": about}
     if file.exists():
         with reading(file):
@@ -205,10 +209,13 @@ def refuse_other_run(folder: Path, known: dict, now: dict) -> None:
 def print_line(metrics: dict) -> None:
     seconds = metrics["seconds"]
     left_out = f", left out {metrics['left_out']}" if metrics["left_out"] else ""
+    # Answers of older weights are not compared.
+    compared = "logprob_difference" in metrics
+    difference = f"log-prob difference {metrics['logprob_difference']:.1e}  " if compared else ""
     print(
         f"iteration {metrics['iteration']:3d}  reward {metrics['reward']:.3f}  entropy {metrics.get('entropy', 0):.2f}  "
         f"dead {metrics['dead_groups']}, solved {metrics['solved_groups']} of {metrics['tasks']}  "
-        f"log-prob difference {metrics.get('logprob_difference', float('nan')):.1e}  "
+        f"{difference}"
         f"{metrics['rows']} rows, {metrics['sampled_tokens_total']:,} tokens  sampling {seconds['sampling']:.1f} s, "
         f"environment {seconds['environment']:.1f} to {seconds['engine_idle']:.1f} s, update {seconds['update']:.1f} s{left_out}",
         flush=True,

@@ -43,7 +43,7 @@ class Episode:
     branch: tuple[int, ...] = ()
     forks: tuple[int, ...] = ()
     root: int = 0
-    # The value that advantages are computed from: the reward, which the discount makes worse with each answer after the first.
+    # The value that advantages are computed from: the reward after the discount for each answer after the first.
     value: float = 0.0
 
     def __post_init__(self) -> None:

@@ -46,6 +46,8 @@ class Policy:
         self.thread.start()
         started.wait()
         if self.failed:
+            self.engine.close()
+            self.loop.close()
             raise self.failed
 
     @property

@@ -41,7 +41,7 @@ LARGEST_WEIGHT = 1e6
 
 
 class TrainingError(RuntimeError):
-    """The run cannot go on. The message says what went wrong, and what to do."""
+    """The run cannot continue. The message says what went wrong, and what to do."""
 
 
 @dataclass
@@ -237,7 +237,9 @@ class Trainer:
         request["request"] = f"{self.name}-held-out-{self.iteration}-{digest}"
         collected, failure, _ = self.play(request)
         if failure is not None:
-            raise TrainingError(f"the held-out tasks were not played: {failure}")
+            self.next_attempt()
+            advice = "the training is complete; start the same command again to play them"
+            raise TrainingError(f"the held-out tasks were not played: {failure}; {advice}")
         return collected.reward()
 
     def attempt(self, iteration: int) -> int:
@@ -324,7 +326,9 @@ class Trainer:
             with torch.no_grad():
                 new, spread = self.log_probs(self.model, batch["tokens"], mask, batch["tokens"][:, 1:][mask])
             if is_fresh(micro[0]):
-                worst = max(worst, float((new - batch["log_probs"][:, 1:][mask]).abs().max()))
+                difference = float((new - batch["log_probs"][:, 1:][mask]).abs().max())
+                # `max` would hide a difference that is not a number.
+                worst = worst if difference <= worst else difference
             entropy, tokens = entropy + float(spread.sum()), tokens + len(new)
         return {"entropy": entropy / max(1, tokens), **({"logprob_difference": worst} if fresh else {})}
 
@@ -461,6 +465,8 @@ def reading(file: Path) -> Iterator[None]:
     """Names the file of a run that cannot be read."""
     try:
         yield
+    except torch.cuda.OutOfMemoryError as error:
+        raise TrainingError(f"the GPU has too little free memory for {file}; end other programs that use it") from error
     except Exception as error:
         problem = (str(error).splitlines() or [""])[0] or type(error).__name__
         advice = "restore it from a copy, or start a new run with another --out"

@@ -58,8 +58,9 @@ WRONG = [
     ("--credit tree --branch 2@0", "--branch"),
     ("--credit tree --branch 2@1 --branch 3@1", "names a step twice"),
     ("--credit tree --max-steps 2", "--max-steps"),
-    ("--branch 2@1", "needs --credit tree or steps"),
-    ("--credit rloo --branch 2@1", "needs --credit tree or steps"),
+    ("--branch 2@1", "needs --credit tree;"),
+    ("--credit rloo --branch 2@1", "needs --credit tree;"),
+    ("--credit steps --branch 2@1", "needs --credit tree;"),
 ]
 
 
@@ -96,7 +97,7 @@ class Flags(unittest.TestCase):
                 self.assertIn(expected, self.message(self.train.read_flags, ["--environment", "x", *flags.split()]))
 
     def test_right_values_are_read(self) -> None:
-        flags = self.train.read_flags("--environment x --credit steps --branch 2@1 --branch 3@2 --tokens 0 --seed 0".split())
+        flags = self.train.read_flags("--environment x --credit tree --branch 2@1 --branch 3@2 --tokens 0 --seed 0".split())
         self.assertEqual(flags.branch, [{"ways": 2, "step": 1}, {"ways": 3, "step": 2}])
         self.assertEqual(self.train.read_settings(self.train.read_flags(["--environment", "x"])).branch, [])
 
