@@ -81,7 +81,7 @@ export function createInvocation(options: InvocationOptions) {
       before ??= temporary;
       temporary = before;
       const isReplaced = (pointer: string): boolean =>
-        others.hasReplaced(pointer) || isAssigned(pointer, working?.since ?? 0);
+        isAssigned(pointer, working?.since ?? 0) || others.hasReplaced(pointer);
       const placed = working?.placeOn(withTemporary(stored), isReplaced) ?? nothingPlaced;
       // The run may have been cancelled while the commit waited. A cancelled run commits nothing.
       if (signal.aborted) throw cancelledRun(signal);

@@ -58,7 +58,7 @@ const channelsAgree = (item: Item, generated: readonly number[]): boolean =>
 function countLogProbs({ generation_log_probs: list, logprobs }: Item): number | undefined {
   const { content } = Object(logprobs) as { content?: unknown };
   const found = isList(list) ? list : isList(content) ? content.map((entry) => numberIn(entry)) : undefined;
-  return found?.every((logProb) => typeof logProb === "number") === false ? NaN : found?.length;
+  return found?.every((logProb) => Number.isFinite(logProb)) === false ? NaN : found?.length;
 }
 
 const numberIn = (entry: unknown): unknown => (Object(entry) as { logprob?: unknown }).logprob;
@@ -83,10 +83,15 @@ export function brokenAnswer(answers: readonly (readonly Item[])[]): number | un
   const carriers = answers.map((items) => items.find(hasTokens));
   if (carriers.every((item) => item === undefined)) return undefined;
   let before: SampledTokens | undefined;
+  let hasLogProbs: boolean | undefined;
   for (const [at, item] of carriers.entries()) {
     const tokens = item && tokensOn(item);
     if (!tokens || !continues(tokens, before)) return at + 1;
     before = tokens;
+    // An answer without tokens needs no log-probabilities.
+    if (tokens.generated.length === 0) continue;
+    const has = tokens.logProbs !== undefined;
+    if (has !== (hasLogProbs ??= has)) return at + 1;
   }
   return undefined;
 }
@@ -98,7 +103,6 @@ function continues(
   if (!isAgreed) return false;
   if (logProbs !== undefined && logProbs !== generated.length) return false;
   if (!before) return true;
-  if ((logProbs === undefined) !== (before.logProbs === undefined)) return false;
   const { length } = before.prompt;
   if (prompt.length < length + before.generated.length) return false;
   return (
@@ -108,4 +112,5 @@ function continues(
 
 const isList = (value: unknown): value is unknown[] => Array.isArray(value);
 
-const isIds = (value: unknown): value is number[] => isList(value) && value.every((id) => Number.isInteger(id));
+const isIds = (value: unknown): value is number[] =>
+  isList(value) && value.every((id) => Number.isSafeInteger(id) && (id as number) >= 0);

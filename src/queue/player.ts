@@ -60,6 +60,9 @@ export async function openQueuePlayer({ address, collection, say }: QueuePlayerO
   const listener = connection.listener();
   listener.on("message", (_channel: string, id: string) => void look(id));
   const mine = toCollectionKey(collection.run);
+  const marked = overKey(connection.prefix, mine);
+  // A collection that continues is not over.
+  await connection.client.del(marked);
   await listener.subscribe(doneChannel(connection.prefix, mine));
   let timer = setTimeout(() => void lookAround(), lookEvery);
 
@@ -199,7 +202,15 @@ export async function openQueuePlayer({ address, collection, say }: QueuePlayerO
      * collection is over, workers also end its running rollouts, and drop their results.
      */
     async stop(isOver = false) {
-      if (isOver) await connection.client.set(overKey(connection.prefix, mine), "1", "EX", kept).catch(complain);
+      if (isOver) {
+        await connection.client.set(marked, "1", "EX", kept).catch((thrown: unknown) => {
+          say(
+            `could not tell workers that a collection is over, so its running rollouts continue: ${messageOf(thrown)}`,
+          );
+        });
+        // From here on, workers find no listener and drop their results. `clear` removes the earlier ones.
+        await listener.unsubscribe();
+      }
       await Promise.all(leaving);
       if (isOver || !isCancelled) await clear();
       isClosed = true;

@@ -3,7 +3,7 @@ import { hostname } from "node:os";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Job, Worker } from "bullmq";
 import { messageOf } from "../core/errors.ts";
-import type { Play, Played } from "../core/rollout.ts";
+import { failedRollout, type Play, type Played } from "../core/rollout.ts";
 import type { Collections } from "./collections.ts";
 import { connectQueue, toKeyPrefix, type QueueAddress } from "./connection.ts";
 import { doneChannel, overKey, parseCollectionKey, parseJob, queueName, toCollectionKey, parseTrouble } from "./job.ts";
@@ -85,6 +85,8 @@ export async function startQueueWorker(options: QueueWorkerOptions): Promise<Que
   const connection = await connectQueue(address, say, toConnectionName(toKeyPrefix(address), name));
   const { DelayedError, UnrecoverableError, WaitingError } = connection.bullmq;
   const playing = new Map<string, Playing>();
+  /** The jobs that ended because their collection is over. Nobody needs to know. */
+  const over = new Set<string>();
   let isStopping = false;
 
   async function take(job: RolloutJob, token = ""): Promise<Played> {
@@ -129,6 +131,7 @@ export async function startQueueWorker(options: QueueWorkerOptions): Promise<Que
     // The seconds do not include the time spent waiting for a worker.
     const result: Played = { ...ended, seconds: (performance.now() - began) / 1000 };
     if (own.isLost) throw lost(job);
+    if (own.isOver) over.add(job.id as string);
     if (result.outcome !== "failed" || own.isOver) return result;
     if (own.signal.aborted)
       return putBack(job, token, 0, { type: "returned", reason: "the worker is stopping", times });
@@ -163,16 +166,31 @@ export async function startQueueWorker(options: QueueWorkerOptions): Promise<Que
   const isOver = async (keys: string[]): Promise<boolean[]> =>
     (await connection.client.mget(keys.map((key) => overKey(connection.prefix, key)))).map((mark) => mark !== null);
 
+  let isAsking = false;
+
   /** Ends the running rollouts of collections that are over. */
   async function endOver(): Promise<void> {
-    const keys = [...new Set([...playing.keys()].map(parseCollectionKey))];
-    if (keys.length === 0) return;
-    const over = await isOver(keys);
-    for (const [id, each] of playing) if (over[keys.indexOf(parseCollectionKey(id))]) each.endOver();
+    // An earlier question is still waiting for the server.
+    if (isAsking || playing.size === 0) return;
+    isAsking = true;
+    try {
+      const keys = [...new Set([...playing.keys()].map(parseCollectionKey))];
+      const marks = await isOver(keys);
+      for (const [id, each] of playing) if (marks[keys.indexOf(parseCollectionKey(id))]) each.endOver();
+    } finally {
+      isAsking = false;
+    }
   }
 
-  /** Offers a job again, now or later. The thrown error tells BullMQ that the job is already handled. */
-  async function putBack(job: RolloutJob, token: string, after: number, why?: Why): Promise<never> {
+  /**
+   * Offers a job again, now or later. The thrown error tells BullMQ that the job is already handled. A job of a
+   * collection that is over gets a result instead, which `tell` removes.
+   */
+  async function putBack(job: RolloutJob, token: string, after: number, why?: Why): Promise<Played> {
+    const { collection, rollout } = job.data;
+    const [isMarked] = await isOver([toCollectionKey(collection.run)]).catch(() => [false]);
+    if (isMarked) over.add(job.id as string);
+    if (isMarked) return failedRollout(rollout.session, "internal", "its collection is over");
     try {
       if (after === 0) await job.moveToWait(token);
       else await job.moveToDelayed(Date.now() + after, token);
@@ -221,7 +239,8 @@ export async function startQueueWorker(options: QueueWorkerOptions): Promise<Que
   }
   worker.on("completed", (job, played) => {
     const { kind, reason } = played.outcome === "failed" ? played.failure : {};
-    onEvent(kind ? toEvent("failed", job, `${kind}: ${reason}`) : toEvent("played", job));
+    if (!over.delete(job.id as string))
+      onEvent(kind ? toEvent("failed", job, `${kind}: ${reason}`) : toEvent("played", job));
     tell(job).catch(() => undefined);
   });
   worker.on("failed", (job, error) => {

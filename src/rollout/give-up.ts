@@ -6,11 +6,13 @@ export interface GaveUp extends RolloutFailure {
   rollouts: number;
 }
 
-/**
- * A collection stops after this many consecutive equal failures, or after half as many as there are running rollouts if
- * that is more. Failing rollouts end first, so a few say nothing about hundreds that are running.
- */
+/** The number of consecutive equal failures after which a collection stops. */
 const enough = 3;
+/**
+ * With many running rollouts, it stops after half as many failures as there are running rollouts, at most this many.
+ * Failing rollouts end first, so a few say nothing about hundreds that are running.
+ */
+const mostNeeded = 256;
 
 /**
  * Returns a function that takes the task and the failure of each rollout, or undefined for a scored rollout, and the
@@ -39,7 +41,9 @@ export function createGiveUp(
     const key = `${failure.code} ${status} ${what.replaceAll(/\d+/g, "0")}`;
     rollouts = key === last ? rollouts + 1 : 1;
     last = key;
-    return rollouts < Math.max(enough, running / 2) ? undefined : { ...failure, rollouts };
+    const isOneTask = failure.code === "verify_failed";
+    const needed = isOneTask ? enough : Math.max(enough, Math.min(running / 2, mostNeeded));
+    return rollouts < needed ? undefined : { ...failure, rollouts };
   };
 }
 

@@ -49,7 +49,7 @@ export interface Player {
   play: Play;
   /** Returns the author's code that was running when a rollout was interrupted; undefined if unknown. */
   readCut?(rollout: Rollout): Promise<string | undefined>;
-  /** Waits for running rollouts. `isOver`: nobody will continue the collection, so nothing of it is kept. */
+  /** Waits for running rollouts. `isOver`: nobody will continue the collection, so rollouts elsewhere end too. */
   stop(isOver?: boolean): Promise<void>;
 }
 

@@ -242,7 +242,7 @@ export function createConversations(options: ConversationOptions): Conversations
       const made: Make = (shared) => updated(log.session, shared, { change, call, labels });
       // If another process committed first, the function runs again on the new state.
       const seen = await readShared(log.session);
-      if (await scopes.commit(log, made, { seen, base: seen, user: readUser(log.session) })) return;
+      if (await scopes.commit(log, made, { seen, base: scopes.versionsOf(seen), user: readUser(log.session) })) return;
     }
   }
 

@@ -7,11 +7,11 @@ import { HoldfastError } from "../core/errors.ts";
 import type { AgentEvent, Event, EventOf, OpenTurn, Thrown } from "../core/event.ts";
 import { freezeJson } from "../core/json.ts";
 import type { Session } from "../core/session.ts";
-import { withShared, type AgentState } from "../core/shared-state.ts";
+import { sharedScopes, withShared, type AgentState } from "../core/shared-state.ts";
 import { busyError, lostTurn, type Hold, type Leases } from "./lease.ts";
 import { timeNow, type Logs } from "./log.ts";
 import type { OpenLog } from "./open-log.ts";
-import { splitChange, readUser, type Make, type Scopes, type Shared } from "./scopes.ts";
+import { splitChange, readUser, type Make, type Scopes, type Shared, type SharedVersions } from "./scopes.ts";
 import { thrownInEvent } from "./thrown.ts";
 import type { Views } from "./views.ts";
 
@@ -46,8 +46,10 @@ export async function enterLog(log: OpenLog, options: EnteredOptions): Promise<E
   const user = readUser(log.session);
   let steps = await views.openSteps(log);
   let sharedNow = await options.readShared(log.session);
-  /** The shared state after each version of this run that changed it, newest last. */
-  const sharedAfter: { version: number; shared: Shared }[] = [{ version: 0, shared: sharedNow }];
+  /** The versions of the shared state after each of this run's commits that changed it, newest last. */
+  const sharedAfter: { version: number; shared: SharedVersions }[] = [
+    { version: 0, shared: scopes.versionsOf(sharedNow) },
+  ];
   let state: AgentState | undefined;
   // Commits are serialised, because parallel agents commit to the same log.
   let last: Promise<unknown> = Promise.resolve();
@@ -114,6 +116,19 @@ export async function enterLog(log: OpenLog, options: EnteredOptions): Promise<E
 
   const stateNow = (): AgentState => (state ??= withShared(log.session.state as AgentState, sharedNow));
 
+  /** Returns the versions of the shared state that a step saw, or later ones if only this run has changed it since. */
+  function seenAt(since: number): SharedVersions {
+    const from = sharedAfter.findLastIndex(({ version }) => version <= since);
+    const seen = { ...sharedAfter[from]!.shared };
+    for (const scope of sharedScopes) {
+      for (const { shared } of sharedAfter.slice(from + 1)) {
+        if (shared[scope] > seen[scope] + 1) break;
+        seen[scope] = shared[scope];
+      }
+    }
+    return seen;
+  }
+
   /** Returns whether this run still holds the turn after another writer has added events. */
   function isStillHeld(): boolean {
     state = undefined;
@@ -177,14 +192,13 @@ export async function enterLog(log: OpenLog, options: EnteredOptions): Promise<E
           return { event, changes };
         };
         const sent = performance.now();
-        const base = sharedAfter.findLast(({ version }) => version <= since)!.shared;
-        const stored = await scopes.commit(log, make, { seen: sharedNow, base, user }, isStillHeld);
+        const stored = await scopes.commit(log, make, { seen: sharedNow, base: seenAt(since), user }, isStillHeld);
         if (!stored) throw isBegun ? (refusal = lostTurn(log.id)) : busyError(log.id);
         isBegun = true;
         hold?.confirm(sent);
         if (Object.keys(stored.now).length > 0) {
           sharedNow = { ...sharedNow, ...stored.now };
-          sharedAfter.push({ version: log.session.version, shared: sharedNow });
+          sharedAfter.push({ version: log.session.version, shared: scopes.versionsOf(sharedNow) });
         }
         state = undefined;
         const numbered = freezeJson({ ...(stored.event as AgentEvent), version: log.session.version });

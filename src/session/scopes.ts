@@ -24,6 +24,7 @@ const sharedEnvironment = "holdfast:shared";
 const attempts = 200;
 
 export type Shared = Record<Scope, AgentState>;
+export type SharedVersions = Record<Scope, number>;
 
 /** An event with its changes to shared state. */
 export interface Made {
@@ -61,6 +62,12 @@ export function createScopes(options: { app: string; store: Store; cache: Cache<
     versions.set(session.state as AgentState, session.version);
     return session.state as AgentState;
   }
+
+  /** Returns the versions of a shared state that was handed out; 0 if a scope does not exist. */
+  const versionsOf = ({ user, app }: Shared): SharedVersions => ({
+    user: versions.get(user) ?? 0,
+    app: versions.get(app) ?? 0,
+  });
 
   /** Returns the id of a scope's log. The app's name has no colons, so ids do not collide. */
   const scopeId = (scope: Scope, user: string): string =>
@@ -125,13 +132,13 @@ export function createScopes(options: { app: string; store: Store; cache: Cache<
   /**
    * Appends an event to a conversation, atomically with its changes to shared state. `seen` is the newest shared state
    * that the run saw. If another session has changed it since, the event is created again. `make` is told the changes
-   * since `base`, the shared state that the event's step saw. Returns the stored event and the changed scopes' new
+   * since `base`, the versions that the event's step saw. Returns the stored event and the changed scopes' new
    * state; undefined if the conversation has new commits and `isStillHeld` returns false.
    */
   async function commit(
     log: OpenLog,
     make: Make,
-    { seen, base, user }: { seen: Shared; base: Shared; user: string },
+    { seen, base, user }: { seen: Shared; base: SharedVersions; user: string },
     isStillHeld = (): boolean => false,
   ): Promise<Stored | undefined> {
     const makeFor = (now: Shared): Promise<Made> | Made => makeSince(make, base, now, user, log.id);
@@ -156,7 +163,7 @@ export function createScopes(options: { app: string; store: Store; cache: Cache<
     for (let attempt = 1; attempt <= attempts; attempt++) {
       if (scopes.some(({ scope, log: at }) => at.session.state !== madeFor[scope])) {
         madeFor = { user: seen.user, app: seen.app };
-        for (const { scope, log: at } of scopes) madeFor[scope] = at.session.state as AgentState;
+        for (const { scope, log: at } of scopes) madeFor[scope] = handedOut(at);
         made = await makeFor(madeFor);
       }
       const { event, changes } = made;
@@ -185,8 +192,9 @@ export function createScopes(options: { app: string; store: Store; cache: Cache<
   }
 
   /** Creates an event. Looks up the other sessions' changes to the shared state since `base` only if `make` asks. */
-  function makeSince(make: Make, base: Shared, now: Shared, user: string, own: string): Promise<Made> | Made {
-    const scopes = sharedScopes.filter((scope) => base[scope] !== now[scope]);
+  function makeSince(make: Make, base: SharedVersions, now: Shared, user: string, own: string): Promise<Made> | Made {
+    const current = versionsOf(now);
+    const scopes = sharedScopes.filter((scope) => base[scope] !== current[scope]);
     if (scopes.length === 0) return make(now, noChanges);
     let isAsked = false;
     const asked = <T>(answer: T): T => {
@@ -202,12 +210,12 @@ export function createScopes(options: { app: string; store: Store; cache: Cache<
     return changesSince(base, scopes, user, own).then((others) => make(now, others));
   }
 
-  async function changesSince(base: Shared, scopes: Scope[], user: string, own: string): Promise<OtherChanges> {
+  async function changesSince(base: SharedVersions, scopes: Scope[], user: string, own: string): Promise<OtherChanges> {
     const writers = new Map<string, string>();
     const replaced = new Set<string>();
     for (const scope of scopes) {
       const id = scopeId(scope, user);
-      for await (const { version, ...event } of logs.events(id, versions.get(base[scope]) ?? 0)) {
+      for await (const { version, ...event } of logs.events(id, base[scope])) {
         if (event.type !== "shared.changed" || event.session === own) continue;
         // Another user's session id must not appear in a message, because it grants access to that session.
         const who = scope === "user" ? `session ${event.session}` : `another session (version ${version} of ${id})`;
@@ -239,7 +247,7 @@ export function createScopes(options: { app: string; store: Store; cache: Cache<
     });
   }
 
-  return { all, commit, create };
+  return { all, commit, create, versionsOf };
 }
 
 export const isIsolated = ({ conversation }: Session): boolean => conversation?.isolated === true;

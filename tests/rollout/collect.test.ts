@@ -392,6 +392,10 @@ describe("failures that would hit every rollout", () => {
     const all = await collected(newOut(), { ...options, play: async () => refused() });
     expect(all).toMatchObject({ scored: 0, stopped: true });
     expect(all.gaveUp?.rollouts).toBeLessThanOrEqual(50);
+    // A verify that throws for three tasks is enough.
+    const unverified: Play = async () => refused("verify threw", "verify_failed");
+    const everyTask = { ...options, lines: linesOf(3), repeats: 100, attempts: 1, play: unverified };
+    expect(await collected(newOut(), everyTask)).toMatchObject({ stopped: true, gaveUp: { rollouts: 3 } });
   });
 
   test("do not stop it with keepGoing, or if they differ", async () => {

@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { z } from "zod";
-import type { TaskRow } from "../../src/core/rollout.ts";
+import { failedRollout, type Play, type TaskRow } from "../../src/core/rollout.ts";
 import { createRequestLog } from "../../src/rollout/requests/log.ts";
 import { everyStore } from "../every-store.ts";
 import { chatServer, completion, type ChatRequest } from "./chat-server.ts";
@@ -258,6 +258,55 @@ test("nothing is written after a request's end, and a cancellation that comes to
   expect(await codeOf(log.write({ type: "cancelled" }))).toBe("turn_lost");
   await log.refresh();
   expect(log.state).toMatchObject({ version: 2, isEnded: true, isCancelled: false });
+});
+
+describe("the rollouts of a request that run elsewhere", () => {
+  const untilAborted: Play = ({ session }, signal) =>
+    new Promise((resolve) => {
+      signal.addEventListener("abort", () => resolve(failedRollout(session, "internal", "cancelled")));
+    });
+  const refused: Play = ({ session }) =>
+    Promise.resolve({
+      outcome: "failed",
+      session,
+      fields: {},
+      failure: { kind: "model", code: "model_refused", reason: "status 401" },
+    });
+  /** Requests whose players record how they are stopped. */
+  function recording(store: Store, play: Play) {
+    const stops: boolean[] = [];
+    const stop = (isOver = false): Promise<void> => Promise.resolve(void stops.push(isOver));
+    const requests = requestsOn(store, { lease: 300, playerFor: () => Promise.resolve({ play, stop }) });
+    return { requests, stops };
+  }
+  const asked = { request: "r", tasks: tasksOf(6), attempts: 1, model: { name: "random" } };
+
+  test("end when it is cancelled", async () => {
+    const { requests, stops } = recording(memoryStore(), untilAborted);
+    await requests.start(asked);
+    await requests.cancel("r");
+    expect((await readAll(requests, "r")).at(-1)).toMatchObject({ type: "end", cancelled: true });
+    expect(stops.at(-1)).toBe(true);
+  });
+
+  test("end when it fails", async () => {
+    const { requests, stops } = recording(memoryStore(), refused);
+    await requests.start(asked);
+    expect((await readAll(requests, "r")).at(-1)).toMatchObject({ error: { code: "model_refused" } });
+    expect(stops.at(-1)).toBe(true);
+  });
+
+  test("continue when the server stops, and end when the request is cancelled elsewhere", async () => {
+    const store = memoryStore();
+    const [first, second] = [recording(store, untilAborted), recording(store, untilAborted)];
+    await first.requests.start(asked);
+    await sleep(50);
+    await first.requests.stop();
+    expect(first.stops).toEqual([false]);
+    expect(await second.requests.cancel("r")).toBe(true);
+    expect((await readAll(second.requests, "r")).at(-1)).toMatchObject({ type: "end", cancelled: true });
+    expect(second.stops).toEqual([true]);
+  });
 });
 
 test("requests share the places in turn: a small one does not wait for a large one that came first", async () => {

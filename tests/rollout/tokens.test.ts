@@ -118,6 +118,7 @@ describe("a chain of tokens", () => {
     ["breaks at missing log-probabilities", [item([1], [2, 3], [-0.5])], 1],
     ["breaks at an answer without log-probabilities", [item([1], [2], [-0.5]), item([1, 2, 3], [4])], 2],
     ["breaks at the first answer with log-probabilities", [item([1], [2]), item([1, 2, 3], [4], [-0.5])], 2],
+    ["is whole with an empty answer without log-probabilities", [item([1], [2], [-0.5]), item([1, 2], [])], undefined],
     ["breaks at a log-probability that is not a number", [item([1], [2], [null as never])], 1],
     ["breaks at a token id that is not an integer", [item([1], [2.5])], 1],
     ["breaks at a prompt's token id that is not an integer", [item([1], [2]), item([1, 2, "3" as never], [4])], 2],

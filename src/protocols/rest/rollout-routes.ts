@@ -1,4 +1,5 @@
 // The routes for rollout requests as data, and their handlers.
+import { invalidOption } from "../../core/errors.ts";
 import type { RolloutRequests } from "../../rollout/requests.ts";
 import type { RolloutRequest } from "../../rollout/requests/request.ts";
 import type { Reply, Request } from "../../core/protocol.ts";
@@ -138,7 +139,10 @@ export function rolloutHandlers(requests: RolloutRequests): Handlers<typeof roll
     startRollouts: async ({ body, query, request }) => {
       const asked = body as unknown as RolloutRequest;
       // Only a request that exists has lines to leave out. Checked first, so that a wrong index starts nothing.
-      if (query.after > 0) await requests.lines(asked.request ?? "", { after: query.after });
+      if (query.after > 0 && asked.request === undefined) {
+        throw invalidOption("`after` needs the `request` id of a request that exists");
+      }
+      if (query.after > 0) await requests.lines(asked.request as string, { after: query.after });
       const id = await requests.start(asked);
       return { ...(await streamed(id, query.after, request)), about: { rollout: id } };
     },

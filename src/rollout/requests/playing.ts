@@ -5,7 +5,7 @@ import type { Store } from "../../core/store.ts";
 import { isHoldfastError } from "../../core/errors.ts";
 import type { Telemetry } from "../../telemetry/start.ts";
 import { createAgents } from "../agents.ts";
-import { collect, type Collected } from "../collect.ts";
+import { collect } from "../collect.ts";
 import { forgetIn } from "../forget.ts";
 import { createPlaces, type Places } from "../places.ts";
 import { createPlayer } from "../play/player.ts";
@@ -84,7 +84,16 @@ export function createPlaying(options: PlayingOptions) {
     const { isCancelled } = log.state;
     if (stopped.isStopped && !isCancelled) return [{ type: "released" }];
     const error = "error" in stopped ? { error: stopped.error } : {};
+    if (isCancelled || "error" in stopped) await endElsewhere(log.state);
     return [...remainingGroups(log.state), { type: "end", cancelled: isCancelled, ...error }];
+  }
+
+  /** Ends the rollouts of a request that is over and has a player of its own, such as a queue. */
+  async function endElsewhere({ request }: RequestState): Promise<void> {
+    const { asked, run } = request as NonNullable<RequestState["request"]>;
+    // If this fails, the rollouts run to their end.
+    const player = await options.playerFor?.(asked, run).catch(() => undefined);
+    await player?.stop(true).catch(() => undefined);
   }
 
   async function collected(log: RequestLog, signal: AbortSignal) {
@@ -105,28 +114,22 @@ export function createPlaying(options: PlayingOptions) {
     }
     log.follow = createGrouping(branches, (task) => rolloutsOf(asked) * (tasks.occurrences.get(task) ?? 0));
     const player = await options.playerFor?.(asked, run);
-    let done: Collected | undefined;
-    try {
-      done = await collect({
-        tasks: tasks.rows(),
-        prepare,
-        play: player?.play ?? play,
-        output: requestOutput(log, asked.groups ?? false),
-        run,
-        seed,
-        randomSeed,
-        repeats,
-        branches,
-        concurrency,
-        lane: places.lane(concurrency),
-        attempts,
-        signal,
-        forget: forgetIn(store),
-      });
-    } finally {
-      await player?.stop(done?.gaveUp !== undefined || log.state.isCancelled);
-    }
-    const { gaveUp, stopped } = done;
+    const { gaveUp, stopped } = await collect({
+      tasks: tasks.rows(),
+      prepare,
+      play: player?.play ?? play,
+      output: requestOutput(log, asked.groups ?? false),
+      run,
+      seed,
+      randomSeed,
+      repeats,
+      branches,
+      concurrency,
+      lane: places.lane(concurrency),
+      attempts,
+      signal,
+      forget: forgetIn(store),
+    }).finally(() => player?.stop());
     if (!gaveUp) return { isStopped: stopped };
     return { isStopped: false, error: { code: gaveUp.code ?? "internal", message: gaveUp.reason } };
   }
