@@ -42,7 +42,7 @@ export function TrainingPage() {
 
 function Training({ curves }: { curves: Curve[] }) {
   const [first] = curves;
-  if (!first) return <Nothing>There are no training runs.</Nothing>;
+  if (!first) return <Nothing>No training run is open.</Nothing>;
   const [changing, constants]: [Series[], string[]] = [[], []];
   for (const series of seriesIn(curves)) {
     const constant = series.name === "reward" ? undefined : constantIn(series);
